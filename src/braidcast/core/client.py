@@ -1,0 +1,70 @@
+"""What a client and a process say to each other, whatever the protocol.
+
+A client is a process id outside the topology; replies are sent to it like any other message. A message is named by
+(client, session, seq) and keeps that name through every retry, so that it is ordered once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from braidcast.core.ballots import Ballot
+from braidcast.core.message import message
+from braidcast.core.timestamps import Timestamp
+from braidcast.core.topology import Dest, Group
+
+
+class MessageId(NamedTuple):
+    """Who multicast it, in which session of its life, and the how many-th of that session, from 1."""
+
+    client: int
+    session: int
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.client}.{self.session}.{self.seq}"
+
+
+@message
+class Multicast:
+    """One ordered unit: a payload for a set of groups.
+
+    A client may form a batch: one unit with one id that stands for `batch_count` messages of its own, numbered from
+    `batch_first` in a space of their own. The payload stays opaque. The batch is ordered as a whole, and each of its
+    messages is delivered once even if the client puts it into a second batch after a time-out.
+    `complete_below` is the client's word that all its units with a lower seq in this session are complete everywhere.
+    """
+
+    id: MessageId
+    dest: Dest
+    payload: bytes = b""
+    complete_below: int = 1
+    batch_first: int = 0
+    batch_count: int = 0
+
+
+@message
+class Reply:
+    """`group` delivered `id` at `gts`; 0 when the timestamp is no longer known. Proves delivery in every group."""
+
+    id: MessageId
+    group: Group
+    gts: Timestamp
+
+
+@message
+class Redirect:
+    """Not the leader of `group`: its newest known ballot, and so its leader, is `ballot`."""
+
+    id: MessageId
+    group: Group
+    ballot: Ballot
+
+
+@message
+class Refused:
+    """`id` will not be ordered on behalf of this submission."""
+
+    id: MessageId
+    group: Group
+    why: str

@@ -1,0 +1,171 @@
+"""The contract between a process and its driver.
+
+1. A process changes only in a step: one input, and every message it sends itself while handling it.
+2. All that comes in is a message: from a peer, a client, the driver, a timer or, in recovery, the log.
+   `on_accept_ack` handles `AcceptAck`, `redo_accepted` replays `Accepted`; the prefixes mean nothing else, and a
+   handler whose name does not say its message is an error at import.
+3. What leaves goes only when the records of its own and all earlier batches are durable; the records of a step are
+   so together or not at all. Hence a process may count itself before its disk has answered: everything that rests
+   on the count waits.
+4. State is what a subclass names in `__slots__`: plain data, messages, parts. A message never changes and has no
+   identity.
+5. Deterministic: the same inputs in the same order give the same outputs. No clock but `out.now` and `out.wall`,
+   no randomness (a timer's spread puts the jitter in the driver), no iteration over a set that can reach an output.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
+
+from braidcast.core.message import snake_name
+from braidcast.core.topology import Pid, Pids
+
+Ticks = int
+"""Time as drivers count it; a real node counts microseconds."""
+P = TypeVar("P", bound="Process")
+
+APPLIED_WITH_RECORDS = 1 << 62
+"""`Outbox.applied` of a driver whose application commits its effects in the commit of the records themselves."""
+
+
+class Batch(NamedTuple):
+    """What one or more steps put out, in order."""
+
+    records: list[Any]
+    """First make these durable,"""
+    sent: list[tuple[Pids, Any]]
+    """then send these, to all but oneself,"""
+    delivered: list[Any]
+    """and deliver these;"""
+    timers: list[tuple[Any, Ticks | None, Ticks]]
+    """these wait for nothing: (timer, after, spread); `None` cancels."""
+
+
+class Outbox:
+    """What a process did and nobody has carried out yet. The driver sets the clocks before a step."""
+
+    __slots__ = ("applied", "batch", "me", "note", "now", "refused", "to_self", "wall")
+
+    def __init__(self, me: Pid, note: Callable[[Any], None] | None = None) -> None:
+        self.me = me
+        self.note = note
+        self.now: Ticks = 0
+        """Monotonic; for timers and time-outs."""
+        self.wall: Ticks = 0
+        """May be offset, drift and step back; for time stamps."""
+        self.applied: int = APPLIED_WITH_RECORDS
+        """How far the application's durable effects reach, in the measure of the protocol's final deliveries."""
+        self.to_self: deque[Any] = deque()
+        self.batch = Batch([], [], [], [])
+        self.refused: dict[str, int] = {}
+        """How often an input was refused, by reason."""
+
+    def send(self, to: Pids, message: Any) -> None:
+        """Send one message, built once, to each of `to`; oneself handles it within this step."""
+        if self.me in to:
+            self.to_self.append(message)
+        self.batch[1].append((to, message))
+
+    def deliver(self, delivery: Any) -> None:
+        """Hand something to the application."""
+        self.batch[2].append(delivery)
+
+    def persist(self, record: Any) -> None:
+        """Append a record to the log."""
+        self.batch[0].append(record)
+
+    def set_timer(self, timer: Any, after: Ticks, spread: Ticks = 0) -> None:
+        """`timer` comes back as an input, at random in [after, after + spread]; an equal pending one is replaced."""
+        self.batch[3].append((timer, after, spread))
+
+    def cancel_timer(self, timer: Any) -> None:
+        """Forget a pending timer, if there is one."""
+        self.batch[3].append((timer, None, 0))
+
+    def refuse(self, why: str) -> None:
+        """Count an input that was refused; bad input never raises."""
+        self.refused[why] = self.refused.get(why, 0) + 1
+
+    def take(self) -> Batch:
+        """Everything since the last take; the driver owns it now."""
+        batch, self.batch = self.batch, Batch([], [], [], [])
+        return batch
+
+
+class Process:
+    """A protocol, or a part of one."""
+
+    __slots__ = (
+        "cancel_timer", "deliver", "inputs", "me", "note", "out", "persist", "refuse", "replays", "send", "set_timer",
+    )  # fmt: skip
+    _on: ClassVar[dict[type, str]] = {}
+    _redo: ClassVar[dict[type, str]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls._on, cls._redo = _handlers(cls, "on_"), _handlers(cls, "redo_")
+
+    def __init__(self, out: Outbox) -> None:
+        self.me, self.out, self.note = out.me, out, out.note
+        self.send, self.deliver, self.persist, self.refuse = out.send, out.deliver, out.persist, out.refuse
+        self.set_timer, self.cancel_timer = out.set_timer, out.cancel_timer
+        self.inputs: dict[type, Callable[[Pid, Any], None]] = {
+            kind: getattr(self, name) for kind, name in self._on.items()
+        }
+        self.replays: dict[type, Callable[[Any], None]] = {
+            kind: getattr(self, name) for kind, name in self._redo.items()
+        }
+
+    @property
+    def role(self) -> str:
+        """What this process is in its group at the moment, in a word."""
+        return "member"
+
+    def adopt(self, part: P) -> P:
+        """Take over the inputs and records of a part, which shares this outbox and this log."""
+        if clash := self.inputs.keys() & part.inputs or self.replays.keys() & part.replays:
+            raise TypeError(f"two handlers for {', '.join(sorted(kind.__name__ for kind in clash))}")
+        self.inputs |= part.inputs
+        self.replays |= part.replays
+        return part
+
+    def recover(self, records: Iterable[Any]) -> None:
+        """Rebuild what was durable; comes before `start`."""
+        for record in records:
+            self.replays[type(record)](record)
+
+    def start(self, applied: int = 0) -> None:
+        """Set the first timers, and deliver again what the application, which is at `applied`, has not applied."""
+
+    def checkpoint(self) -> Iterable[Any]:
+        """Records that recover the same state as the whole log; the driver may replace the log by them."""
+        raise NotImplementedError(f"{type(self).__name__} keeps its whole log")
+
+    def step(self, sender: Pid, message: Any) -> None:
+        """Handle one input and everything that this process says to itself meanwhile."""
+        handler = self.inputs.get(type(message))
+        if handler is None:
+            self.refuse("no handler")
+            return
+        handler(sender, message)
+        to_self = self.out.to_self
+        while to_self:
+            own = to_self.popleft()
+            self.inputs[type(own)](self.me, own)
+
+
+def _handlers(cls: type, prefix: str) -> dict[type, str]:
+    """Message type to method name."""
+    found: dict[type, str] = {}
+    for name in dir(cls):
+        method = getattr(cls, name)
+        if not name.startswith(prefix) or not isinstance(method, FunctionType):
+            continue
+        kinds = [kind for argument, kind in get_type_hints(method).items() if argument != "return"]
+        if not kinds or prefix + snake_name(kinds[-1]) != name:
+            handled = kinds[-1].__name__ if kinds else "nothing"
+            raise TypeError(f"{cls.__name__}.{name} handles {handled}: name the handler after its message")
+        found[kinds[-1]] = name
+    return found

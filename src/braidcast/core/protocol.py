@@ -1,0 +1,68 @@
+"""How a driver is handed a protocol, and how the text of an option becomes its value.
+
+Only the registry and tests name protocols. A driver receives a `Protocol` and asks it for processes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from braidcast.core.errors import OptionError
+from braidcast.core.process import Outbox, Process
+from braidcast.core.topology import Topology
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a driver needs to know of a protocol, and nothing more."""
+
+    name: str
+    summary: str
+    make: Callable[[Outbox, Topology, Any], Process]
+    options: type
+    """A frozen dataclass; every field has a default and a line of documentation."""
+    check_topology: Callable[[Topology], None] = lambda _: None
+    suspicion: type | None = None
+    """The timer that makes a process suspect its leader; the explorer fires it at any moment."""
+    tolerates_faults: bool = True
+    """Whether a campaign may crash processes, lose sessions and cut links."""
+    sometimes: tuple[str, ...] = ()
+    """Notes that a campaign with faults must have seen at least once, or it proves nothing."""
+    docs: Mapping[str, str] = field(default_factory=dict)
+    """A line of documentation per option."""
+
+    def parse_options(self, pairs: Mapping[str, str]) -> Any:
+        """The protocol's options with the given ones set from text."""
+        kinds = get_type_hints(self.options)
+        known = [f.name for f in dataclasses.fields(self.options)]
+        values: dict[str, Any] = {}
+        for name, text in pairs.items():
+            if name not in known:
+                raise OptionError(f"{self.name} has no option {name!r}: it has {', '.join(known) or 'none'}")
+            values[name] = _value(self.name, name, kinds[name], text)
+        try:
+            return self.options(**values)
+        except ValueError as error:
+            raise OptionError(f"{self.name}: {error}") from None
+
+
+def _value(protocol: str, name: str, kind: Any, text: str) -> Any:
+    if kind is bool:
+        if text.lower() in ("true", "on", "yes", "1"):
+            return True
+        if text.lower() in ("false", "off", "no", "0"):
+            return False
+        raise OptionError(f"{protocol} option {name} takes on or off, not {text!r}")
+    if kind is int:
+        try:
+            return int(text.replace("_", ""))
+        except ValueError:
+            raise OptionError(f"{protocol} option {name} takes a whole number, not {text!r}") from None
+    if get_origin(kind) is Literal:
+        if text not in get_args(kind):
+            raise OptionError(f"{protocol} option {name} takes {' or '.join(get_args(kind))}, not {text!r}")
+        return text
+    raise TypeError(f"option {name} of {protocol} has a type that text cannot give: {kind}")

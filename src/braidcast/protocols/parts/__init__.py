@@ -1,0 +1,1 @@
+"""Mechanisms that at least two protocols use, named by mechanism."""
