@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from braidcast.core.errors import OptionError
-from braidcast.core.process import Outbox, Process
+from braidcast.core.process import Outbox, Process, Ticks
 from braidcast.core.topology import Topology
 
 
@@ -29,10 +29,12 @@ class Protocol:
     """The timer that makes a process suspect its leader; the explorer fires it at any moment."""
     tolerates_faults: bool = True
     """Whether a campaign may crash processes, lose sessions and cut links."""
+    paced: Callable[[Any, Ticks], Any] = lambda options, _: options
+    """The options with time-outs that suit a network whose usual delay is so many ticks."""
+    variants: tuple[Mapping[str, str], ...] = ({},)
+    """Settings of options that a campaign goes through."""
     sometimes: tuple[str, ...] = ()
-    """Notes that a campaign with faults must have seen at least once, or it proves nothing."""
-    docs: Mapping[str, str] = field(default_factory=dict)
-    """A line of documentation per option."""
+    """Notes (snake_case) that a campaign with faults must have seen at least once, or it proves nothing."""
 
     def parse_options(self, pairs: Mapping[str, str]) -> Any:
         """The protocol's options with the given ones set from text."""

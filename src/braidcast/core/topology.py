@@ -7,6 +7,7 @@ are state of the protocol that changes them. Groups are numbered from 0 and disj
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from braidcast.core.ballots import PIDS_MAX
 from braidcast.core.errors import TopologyError
@@ -31,6 +32,7 @@ class Topology:
         self.quorum = tuple(len(members) // 2 + 1 for members in self.groups)
         self.mask = tuple(sum(1 << p for p in members) for members in self.groups)
         self._members: dict[Dest, Pids] = {}
+        self._outside: dict[tuple[Dest, Group], Pids] = {}
         self._quorums: dict[Dest, tuple[tuple[int, int], ...]] = {}
 
     def _check(self) -> None:
@@ -91,11 +93,23 @@ class Topology:
                     f"group {g} has {len(members)} members, but {protocol} works with groups of one: use 3x1"
                 )
 
+    def has_groups(self, dest: Dest) -> bool:
+        """Whether `dest` is a set of groups of this topology, ascending."""
+        return dest[0] >= 0 and dest[-1] < len(self.groups) and all(a < b for a, b in pairwise(dest))
+
     def members(self, dest: Dest) -> Pids:
         """Every process of the groups in `dest`."""
         found = self._members.get(dest)
         if found is None:
             found = self._members[dest] = tuple(p for g in dest for p in self.groups[g])
+        return found
+
+    def members_outside(self, dest: Dest, group: Group) -> Pids:
+        """Every process of the groups in `dest` other than `group`."""
+        found = self._outside.get((dest, group))
+        if found is None:
+            found = self.members(tuple(g for g in dest if g != group))
+            self._outside[dest, group] = found
         return found
 
     def quorums(self, dest: Dest) -> tuple[tuple[int, int], ...]:

@@ -16,6 +16,8 @@ SCHEMA_VERSION = 1
 
 GENUINE = "genuine"
 FIFO = "fifo"
+FILES = "files"
+"""Of `manifest.json` only: the rows of each event file; the store writes it and checks it."""
 PROMISES = (GENUINE, FIFO)
 """What some protocols promise and others do not; the properties judge only what was promised."""
 
@@ -62,13 +64,24 @@ class Manifest:
 
 def manifest_from_json(text: str, where: str = "manifest.json") -> Manifest:
     """Read what `Manifest.to_json` wrote; `where` names the file in errors."""
+    found = json_object(text, where)
+    _check_version(found.get("schema_version"), where)
+    return _manifest(found, where)
+
+
+def json_object(text: str, where: str) -> dict[str, Any]:
+    """The JSON object that `text` must be."""
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HistoryError(f"{where} is not JSON ({error}): restore it or record the run again") from None
     if not isinstance(found, dict):
-        raise HistoryError(f"{where} holds no manifest but a JSON {type(found).__name__}: is this a history?")
-    _check_version(found.get("schema_version"), where)
+        raise HistoryError(f"{where} holds a JSON {type(found).__name__} and no manifest: is this a history?")
+    return found
+
+
+def _manifest(found: dict[str, Any], where: str) -> Manifest:
+    found.pop(FILES, None)
     for name, (kinds, needed) in _FIELDS.items():
         if name not in found:
             if needed:

@@ -1,0 +1,1 @@
+"""The command `braidcast`: arguments, progress and wiring, and the registry of protocols."""

@@ -1,0 +1,64 @@
+"""The one place that names protocols. Drivers receive them from here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from braidcast.core.errors import BraidcastError
+from braidcast.core.process import Ticks
+from braidcast.core.protocol import Protocol
+from braidcast.protocols import skeen, whitebox
+from braidcast.protocols.whitebox.messages import Suspect
+
+
+class UnknownProtocol(BraidcastError):
+    """A protocol that is not in the registry."""
+
+
+def _paced_whitebox(options: whitebox.Options, delay: Ticks) -> whitebox.Options:
+    """Heartbeats every 4 delays, suspicion after 20, retries after 12: short enough for many of them in a run."""
+    return replace(
+        options,
+        heartbeat_ticks=4 * delay,
+        suspect_ticks=20 * delay,
+        retry_ticks=12 * delay,
+        forget_ticks=400 * delay,
+        session_ticks=1 << 50,
+    )
+
+
+SKEEN = Protocol(
+    name="skeen",
+    summary="Skeen's protocol: groups of one process that never fails (paper 001, Figure 1)",
+    make=skeen.Skeen,
+    options=skeen.Options,
+    check_topology=lambda topology: topology.require_singletons("skeen"),
+    tolerates_faults=False,
+)
+
+WHITEBOX = Protocol(
+    name="whitebox",
+    summary="White-box atomic multicast: replicated groups, 3 message delays (paper 001, Figure 4)",
+    make=whitebox.WhiteBox,
+    options=whitebox.Options,
+    check_topology=lambda topology: topology.require_majorities("whitebox"),
+    suspicion=Suspect,
+    paced=_paced_whitebox,
+    variants=(
+        {},
+        {"follower_delivery": "early"},
+        {"chunk_entries": "2", "chunk_bytes": "16", "laggard_entries": "6"},
+        {"follower_delivery": "early", "chunk_entries": "1", "laggard_entries": "4"},
+        {"prevote": "off"},
+    ),
+    sometimes=("leading", "retried", "caught_up", "snapshot_installed", "redelivered", "collected", "stepped_down"),
+)
+
+PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (SKEEN, WHITEBOX)}
+
+
+def protocol_named(name: str) -> Protocol:
+    """The protocol of that name."""
+    if name not in PROTOCOLS:
+        raise UnknownProtocol(f"there is no protocol {name!r}: choose {' or '.join(PROTOCOLS)}")
+    return PROTOCOLS[name]

@@ -1,0 +1,102 @@
+"""Genuineness: only the sender and the destinations of a message take part in ordering it (001, section II)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from braidcast.core.client import MessageId
+from braidcast.core.topology import Pid
+from braidcast.history.envelope import reader, reads
+from braidcast.history.event import RECEIVE, SEND
+from braidcast.properties.property import PROMISED_GENUINE, states
+from braidcast.properties.view import View
+from braidcast.properties.violation import Violation
+
+
+@states(
+    "What names a message is sent and received only by its client and by members of its destinations.",
+    "section 5, genuineness",
+    PROMISED_GENUINE,
+)
+def genuineness(view: View) -> Iterator[Violation]:
+    events = view.events
+    involved = _involved(view)
+    for name in (SEND, RECEIVE):
+        for kind, at in view.kinds(name):
+            if not reads(kind, "id"):
+                continue
+            get_id = reader(kind, "id")
+            for position in at:
+                event = events[position]
+                allowed = involved.get(get_id(event[6]))
+                if allowed is not None and not (event[2] in allowed and event[5] in allowed):
+                    outsider = event[5] if event[2] in allowed else event[2]
+                    yield view.violation(
+                        "only its client and destinations in its ordering", f"{name} {event[2]} to {event[5]}"
+                        if name == SEND else f"{name} {event[2]} from {event[5]}",
+                        node=outsider, message=get_id(event[6]),
+                    )  # fmt: skip
+
+
+@states(
+    "State transfer carries a message only to members of its destinations.",
+    "section 5, genuineness",
+    PROMISED_GENUINE,
+)
+def transfer_is_genuine(view: View) -> Iterator[Violation]:
+    events = view.events
+    involved = _involved(view)
+    for kind, at in view.kinds(SEND):
+        if isinstance(kind, type) and reads(kind, "id"):
+            continue
+        get_ids = reader(kind, "ids")
+        for position in at:
+            event = events[position]
+            for id in get_ids(event[6]) or ():
+                allowed = involved.get(id)
+                if allowed is not None and event[5] not in allowed:
+                    yield view.violation(
+                        "a transfer of it to its destinations only", f"one from node {event[2]}",
+                        node=event[5], message=id,
+                    )  # fmt: skip
+
+
+@states(
+    "Groups that no message addresses together exchange no messages.",
+    "section 5, genuineness: a disjoint-groups run has zero cross traffic",
+    PROMISED_GENUINE,
+)
+def no_cross_traffic(view: View) -> Iterator[Violation]:
+    events, group_of = view.events, view.group_of
+    pairs: dict[tuple[Pid, Pid], str] = {}
+    for kind, at in view.kinds(SEND):
+        if isinstance(kind, type) and reads(kind, "id"):
+            continue  # what names a message is judged by `genuineness`
+        name = kind if isinstance(kind, str) else kind.__name__
+        for position in at:
+            event = events[position]
+            pairs[event[2], event[5]] = name
+    related = {
+        pair for dest in {m.dest for m in view.multicasts.values()} for pair in combinations(sorted(dest), 2)
+    }
+    for (node, peer), name in sorted(pairs.items()):
+        g, h = group_of.get(node), group_of.get(peer)
+        if g is not None and h is not None and g != h and (min(g, h), max(g, h)) not in related:
+            yield view.violation(
+                f"nothing between groups {g} and {h}, which share no message", f"{name} to node {peer}", node=node
+            )
+
+
+def _involved(view: View) -> dict[MessageId, frozenset[Pid]]:
+    """Per message, the processes that may have a part in it."""
+    members: dict[tuple[int, ...], frozenset[Pid]] = {}
+    found: dict[MessageId, frozenset[Pid]] = {}
+    for id, submitted in view.multicasts.items():
+        key = (submitted.node, id.client, *submitted.dest)
+        pids = members.get(key)
+        if pids is None:
+            own = [p for g in submitted.dest if g < len(view.groups) for p in view.groups[g]]
+            pids = members[key] = frozenset([submitted.node, id.client, *own])
+        found[id] = pids
+    return found

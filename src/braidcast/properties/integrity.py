@@ -1,0 +1,120 @@
+"""Validity and integrity: what is delivered was multicast, to those it was meant for, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from braidcast.core.client import MessageId
+from braidcast.core.timestamps import show_timestamp
+from braidcast.properties.property import QUIESCENT, states
+from braidcast.properties.view import Delivery, Log, View
+from braidcast.properties.violation import Violation
+
+
+@states("Every delivered message was multicast, with these destinations and this batch.", "section 5, validity")
+def delivered_was_multicast(view: View) -> Iterator[Violation]:
+    multicasts = view.multicasts
+    for log in view.logs:
+        for d in log.deliveries:
+            submitted = multicasts.get(d.id)
+            if submitted is None:
+                yield view.violation("a multicast of what is delivered", "none", node=d.node, message=d.id)
+            elif submitted.dest != d.dest:
+                yield view.violation(
+                    f"destinations {submitted.dest}", f"{d.dest}", node=d.node, message=d.id
+                )
+            elif (submitted.batch_count or d.batch_count) and submitted[4:] != d[6:8]:
+                yield view.violation(
+                    f"the batch {_batch(*submitted[4:])}", _batch(*d[6:8]), node=d.node, message=d.id
+                )
+
+
+@states("A message is delivered only at members of its destination groups.", "section 5, validity")
+def delivered_where_addressed(view: View) -> Iterator[Violation]:
+    for log in view.logs:
+        group = log.group
+        for d in log.deliveries:
+            submitted = view.multicasts.get(d.id)
+            dest = submitted.dest if submitted else d.dest
+            if group not in dest:
+                yield view.violation(f"deliveries in groups {dest} only", f"one in {group}", node=d.node, message=d.id)
+    for d in view.strays:
+        yield view.violation("deliveries at members only", "one at a process of no group", node=d.node, message=d.id)
+
+
+@states("No process delivers a message twice, across its incarnations.", "section 5, integrity")
+def no_duplicates(view: View) -> Iterator[Violation]:
+    for log in view.logs:
+        ids = [d.id for d in log.deliveries]
+        if len(set(ids)) == len(ids) and not log.restores:
+            continue
+        first: dict[MessageId, str] = {}
+        restores = list(reversed(log.restores))
+        for place, d in enumerate(log.deliveries):
+            while restores and restores[-1].before <= place:
+                gts = restores.pop().gts
+                first |= dict.fromkeys(view.covered(log.group, gts), f"in the snapshot at {show_timestamp(gts)}")
+            if d.id in first:
+                yield view.violation(
+                    "one delivery", f"another in incarnation {d.incarnation}, after one {first[d.id]}",
+                    node=d.node, message=d.id,
+                )  # fmt: skip
+            first.setdefault(d.id, f"in incarnation {d.incarnation}")
+
+
+@states("No process delivers a message of a batch twice, or skips one that it has not delivered.", "section 1.7")
+def batch_messages_once(view: View) -> Iterator[Violation]:
+    for log in view.logs:
+        if any(d.batch_count for d in log.deliveries):
+            yield from _batch_messages_once(view, log)
+
+
+def _batch_messages_once(view: View, log: Log) -> Iterator[Violation]:
+    seen: dict[tuple[int, int], set[int]] = {}
+    restores = list(reversed(log.restores))
+    for place, d in enumerate(log.deliveries):
+        while restores and restores[-1].before <= place:
+            _count_covered(view, log, restores.pop().gts, seen)
+        if not d.batch_count:
+            continue
+        before = seen.setdefault(d.id[:2], set())
+        numbers = range(d.batch_first, d.batch_first + d.batch_count)
+        again = set() if before.isdisjoint(numbers) else {n - d.batch_first for n in before.intersection(numbers)}
+        if again != set(d.repeated):
+            yield view.violation(
+                f"repeated offsets {sorted(again)}", f"{sorted(d.repeated)}", node=d.node, message=d.id
+            )
+        before.update(numbers)
+
+
+def _count_covered(view: View, log: Log, gts: int, seen: dict[tuple[int, int], set[int]]) -> None:
+    for id in view.covered(log.group, gts):
+        submitted = view.multicasts.get(id)
+        if submitted is not None and submitted.batch_count:
+            first = submitted.batch_first
+            seen.setdefault(id[:2], set()).update(range(first, first + submitted.batch_count))
+
+
+@states("A reply tells the truth: its group delivered the message, at that timestamp.", "section 1.7", QUIESCENT)
+def replies_are_true(view: View) -> Iterator[Violation]:
+    delivered_in: dict[tuple[MessageId, int], Delivery] = {
+        (d.id, log.group): d for log in view.logs for d in log.deliveries
+    }
+    for position in view.at("reply", "reply"):
+        event = view.events[position]
+        reply = event.what
+        found = delivered_in.get((reply.id, reply.group))
+        if found is None:
+            yield view.violation(
+                "a reply only after delivery", f"one from node {event.peer} for group {reply.group}, which has none",
+                node=event.node, group=reply.group, message=reply.id,
+            )  # fmt: skip
+        elif reply.gts and reply.gts != found.gts:
+            yield view.violation(
+                f"gts {show_timestamp(found.gts)} in the reply", show_timestamp(reply.gts),
+                node=event.node, group=reply.group, message=reply.id,
+            )  # fmt: skip
+
+
+def _batch(first: int, count: int) -> str:
+    return f"of {count} messages from {first}" if count else "of none"

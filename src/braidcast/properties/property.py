@@ -1,0 +1,60 @@
+"""A property: a named predicate, what it states, where that is stated, and which histories it can judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from braidcast.history.manifest import FIFO, GENUINE
+from braidcast.properties.view import View
+from braidcast.properties.violation import Violation
+
+Judge = Callable[[View], Iterator[Violation]]
+
+
+class Scope(NamedTuple):
+    """The histories that a property can judge."""
+
+    text: str
+    holds: Callable[[View], bool]
+
+
+ANY = Scope("every history", lambda _: True)
+WITH_GTS = Scope("deliveries that carry a gts", lambda view: view.has_gts)
+QUIESCENT = Scope("quiescent runs", lambda view: view.manifest.quiescent)
+PROMISED_FIFO = Scope("protocols that promise FIFO", lambda view: FIFO in view.manifest.promises)
+PROMISED_GENUINE = Scope("protocols that promise genuineness", lambda view: GENUINE in view.manifest.promises)
+WITH_RECORDS = Scope("protocols with white-box records and messages", lambda view: view.has_acceptances)
+WITH_BALLOTS = Scope("protocols that persist ballots or clocks", lambda view: bool(view.kinds("persist")))
+WITH_COLLECTION = Scope("runs that note `collected`", lambda view: bool(view.kinds("collected")))
+
+
+@dataclass(frozen=True)
+class Property:
+    """What must always hold."""
+
+    name: str
+    family: str
+    """The module that holds it."""
+    statement: str
+    source: str
+    """The section of protocols.md or of the paper that states it."""
+    scope: Scope
+    judge: Judge
+
+    def __call__(self, view: View) -> Iterator[Violation]:
+        """Every violation that a history shows, none if it is out of scope."""
+        if self.scope.holds(view):
+            for violation in self.judge(view):
+                yield violation._replace(property=self.name)
+
+
+def states(statement: str, source: str, scope: Scope = ANY) -> Callable[[Judge], Property]:
+    """Make a predicate a property, named after its function."""
+
+    def make(judge: Judge) -> Property:
+        family = judge.__module__.rpartition(".")[2]
+        return Property(judge.__name__, family, statement, source, scope, judge)
+
+    return make

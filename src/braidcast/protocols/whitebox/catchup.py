@@ -1,0 +1,156 @@
+"""Catch-up: how a follower gets the deliveries it missed (protocols.md 1.4).
+
+The leader resends from its log above the follower's mark. What it has collected it can only send as a snapshot of the
+application, with the dedup table as it was at that point and with everything delivered that other groups may still
+ask for. Both travel in pieces.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from braidcast.core.application import Restored, Snapshot, SnapshotWanted
+from braidcast.core.timestamps import Timestamp, clock_of
+from braidcast.core.topology import Pid
+from braidcast.protocols.whitebox.entry import COLLECTED, COMMITTED, LEADER, RECOVERING
+from braidcast.protocols.whitebox.messages import (
+    CatchUp,
+    CaughtUp,
+    Known,
+    Redelivered,
+    Resend,
+    SnapshotChunk,
+    SnapshotInstalled,
+    Transferred,
+)  # fmt: skip
+from braidcast.protocols.whitebox.ordering import Ordering
+
+
+class CatchingUp(Ordering):
+    """Resends and snapshots, from both sides."""
+
+    __slots__ = ()
+
+    # -- at the leader -----------------------------------------------------------------------------------------------
+
+    def on_catch_up(self, sender: Pid, c: CatchUp) -> None:
+        """A follower misses what came after `c.gts`."""
+        if self.status is not LEADER or c.ballot != self.cballot:
+            return self.refuse("catch-up from another ballot")
+        self.resend_after(sender, c.gts)
+
+    def resend_after(self, follower: Pid, gts: Timestamp) -> None:
+        """Send the next piece of the log, or ask the application for a snapshot if the log no longer has it."""
+        if gts >= self.max_delivered_gts:
+            return None
+        if gts < self.collected:
+            return self.want_snapshot_for(follower)
+        first = bisect_right(self.delivered_log, gts, key=lambda entry: entry.gts)
+        piece = self.delivered_log[first : first + self.options.chunk_entries]
+        known = tuple([self.known(entry, with_body=True) for entry in piece])
+        self.send((follower,), Resend(self.cballot, gts, self.max_delivered_gts, known))
+
+    def want_snapshot_for(self, follower: Pid) -> None:
+        """One snapshot at a time serves everybody who asks meanwhile."""
+        if follower not in self.snapshot_for:
+            self.snapshot_for = (*self.snapshot_for, follower)
+        if self.snapshot_base is None:
+            known = tuple([self.known(e, with_body=True) for e in self.delivered_log if e.phase != COLLECTED])
+            self.snapshot_base = (self.max_delivered_gts, known, self.dedup.export(), self.collected)
+            self.deliver(SnapshotWanted(self.max_delivered_gts))
+
+    def on_snapshot(self, sender: Pid, s: Snapshot) -> None:
+        """The application's answer."""
+        if self.snapshot_base is None or self.snapshot_base[0] != s.gts:
+            return self.refuse("snapshot that nobody asked for")
+        gts, known, dedup, collected = self.snapshot_base
+        waiting, self.snapshot_for, self.snapshot_base = self.snapshot_for, (), None
+        if self.status is not LEADER:
+            return self.refuse("snapshot after leading")
+        size, entries = self.options.chunk_bytes, self.options.chunk_entries
+        states = [s.state[at : at + size] for at in range(0, len(s.state), size)] or [b""]
+        pieces = [known[at : at + entries] for at in range(0, len(known), entries)] or [()]
+        parts = max(len(states), len(pieces))
+        self.serial += 1
+        for part in range(parts):
+            state = states[part] if part < len(states) else b""
+            piece = pieces[part] if part < len(pieces) else ()
+            table = dedup if not part else type(dedup)()
+            chunk = SnapshotChunk(self.cballot, gts, self.serial, part, parts, state, piece, table, collected)
+            self.send(waiting, chunk)
+        for follower in waiting:
+            self.resend_after(follower, gts)
+
+    # -- at the follower ---------------------------------------------------------------------------------------------
+
+    def on_resend(self, sender: Pid, r: Resend) -> None:
+        """Deliver what was missed, in order; ask for more if there is more."""
+        if self.status is RECOVERING or r.ballot != self.cballot:
+            return self.refuse("resend of another ballot")
+        if r.prev_gts > self.max_delivered_gts:
+            return self.ask_for_missed(sender)
+        before = self.max_delivered_gts
+        count = 0
+        for known in r.known:
+            if known.gts <= self.max_delivered_gts:
+                if note := self.note:
+                    note(Redelivered(known.id, known.gts))
+                continue
+            entry = self.entry_for(known.id, known.dest)
+            if entry.body is None:
+                entry.body = known.body
+            self.learn_committed(entry, known.lts, known.gts)
+            self.deliver_next(entry)
+            count += 1
+        if count and (note := self.note):
+            note(CaughtUp(self.group, self.max_delivered_gts, count))
+        if before < self.max_delivered_gts < r.upto:
+            self.ask_for_missed(sender)
+        if self.early:
+            self.deliver_committed()
+
+    def on_snapshot_chunk(self, sender: Pid, c: SnapshotChunk) -> None:
+        """Collect the pieces; install them together."""
+        if self.status is RECOVERING or c.ballot != self.cballot or c.gts <= self.max_delivered_gts:
+            return self.refuse("snapshot that is not needed")
+        if any((held.ballot, held.serial) != (c.ballot, c.serial) for held in self.chunks.values()):
+            self.chunks = {}
+        self.chunks[c.part] = c
+        if len(self.chunks) < c.parts:
+            return None
+        parts = [self.chunks[part] for part in range(c.parts)]
+        self.chunks = {}
+        known: list[Known] = []
+        for piece in parts:
+            known += piece.known
+        state = b"".join([piece.state for piece in parts])
+        record = Transferred(c.gts, state, tuple(known), parts[0].dedup, c.collected)
+        self.persist(record)
+        self.redo_transferred(record)
+        self.restore_application()
+        if note := self.note:
+            note(SnapshotInstalled(self.group, c.gts))
+        if self.early:
+            self.deliver_committed()
+
+    def redo_transferred(self, r: Transferred) -> None:
+        """Everything up to `r.gts` counts as delivered; what is not collected is kept for other groups."""
+        self.snapshot = r
+        self.max_delivered_gts = r.gts
+        self.raise_clock(clock_of(r.gts))
+        self.dedup.load(r.dedup, self.out.now)
+        self.collected = max(self.collected, r.collected)
+        for id in [id for id in self.entries if self.dedup.delivered_at(id) is not None]:
+            del self.entries[id]
+        self.delivered_log, self.retained, self.log_dead = [], {}, 0
+        for known in r.known:
+            entry = self.entry_for(known.id, known.dest)
+            entry.body, entry.phase, entry.lts, entry.gts = known.body, COMMITTED, known.lts, known.gts
+            self.retain(entry)
+        if self.early:
+            self.rebuild_pending()
+
+    def restore_application(self) -> None:
+        """Hand the installed snapshot to the application."""
+        assert self.snapshot is not None, "only after a transfer"
+        self.deliver(Restored(self.snapshot.gts, self.snapshot.state))

@@ -1,0 +1,113 @@
+"""Garbage collection: when a delivered message may be forgotten (protocols.md 1.6).
+
+**The safe rule.** A member of g removes m once (a) every member of g delivered it durably, or those that did not will
+get a snapshot; and (b) every other destination group h said STABLE(h, W) with W at or above gts(m), where W is what a
+quorum of h delivered durably. The id stays behind in the dedup table. By (b) no group can ask for m again: whoever
+leads it later finds m COMMITTED in any quorum (B2), or behind W.
+
+STABLE goes only to groups with which undelivered or uncollected messages are shared: the protocol stays genuine.
+"""
+
+from __future__ import annotations
+
+from braidcast.core.timestamps import Timestamp
+from braidcast.core.topology import Dest, Pid
+from braidcast.protocols.whitebox.catchup import CatchingUp
+from braidcast.protocols.whitebox.entry import COLLECTED, LEADER, Entry
+from braidcast.protocols.whitebox.messages import Collected, Expired, Stable, Sweep, Trimmed
+
+
+class Collection(CatchingUp):
+    """Who delivered what durably, and what may therefore go."""
+
+    __slots__ = ()
+
+    def durably_applied(self) -> Timestamp:
+        """Up to where this process's application has what was delivered, whatever happens."""
+        applied = self.out.applied
+        if self.snapshot is not None and applied >= self.snapshot.gts:
+            self.snapshot = None
+        return min(applied, self.max_delivered_gts)
+
+    def collect_as_leader(self) -> Timestamp:
+        """Collect, and return the floor for the members: up to where rule (a) holds."""
+        self.applied[self.me] = self.durably_applied()
+        marks = sorted([self.applied.get(p, 0) for p in self.peers], reverse=True)
+        self.stable_here = max(self.stable_here, marks[self.quorum - 1])
+        floor = marks[-1]
+        if len(self.delivered_log) - self.log_dead > self.options.laggard_entries:
+            floor = self.stable_here  # rule (a) by snapshot: a quorum has it, the laggards will be restored
+        self.collect(floor)
+        return floor
+
+    def ask_for_stability(self) -> None:
+        """Tell the groups with which something is shared what is stable here, and ask the same of them."""
+        groups = {g for dest, retained in self.retained.items() if retained for g in dest if g != self.group}
+        for group in sorted(groups):
+            self.send(self.topology.groups[group], Stable(self.group, self.stable_here, asks=True))
+
+    def on_stable(self, sender: Pid, s: Stable) -> None:
+        """Rule (b). What was once stable in a group stays so."""
+        if self.home.get(sender) != s.group:
+            return self.refuse("stability of another group")
+        if s.gts > self.stable.get(s.group, 0):
+            self.stable[s.group] = s.gts
+        if s.asks and self.status is LEADER:
+            self.send((sender,), Stable(self.group, self.stable_here, asks=False))
+
+    def collect(self, floor: Timestamp) -> None:
+        """Remove what the safe rule allows; `floor` is rule (a)."""
+        floor = min(floor, self.durably_applied())
+        upto: list[tuple[Dest, Timestamp]] = []
+        for dest, retained in sorted(self.retained.items()):
+            limit = min([floor, *(self.stable.get(g, 0) for g in dest if g != self.group)])
+            if retained and retained[0].gts <= limit:
+                upto.append((dest, limit))
+        if upto:
+            record = Trimmed(tuple(upto))
+            self.persist(record)
+            for entry in self.trim(record):
+                if note := self.note:
+                    note(Collected(entry.id, entry.gts))
+
+    def trim(self, r: Trimmed) -> list[Entry]:
+        """Forget all but the id, which the dedup table keeps."""
+        removed: list[Entry] = []
+        for dest, limit in r.upto:
+            retained = self.retained[dest]
+            count = 0
+            while count < len(retained) and retained[count].gts <= limit:
+                count += 1
+            removed += retained[:count]
+            del retained[:count]
+        for entry in removed:
+            entry.phase = COLLECTED
+            del self.entries[entry.id]
+            self.collected = max(self.collected, entry.gts)
+        self.log_dead += len(removed)
+        if self.log_dead * 2 > len(self.delivered_log):
+            self.delivered_log = [entry for entry in self.delivered_log if entry.phase != COLLECTED]
+            self.log_dead = 0
+        return removed
+
+    def redo_trimmed(self, r: Trimmed) -> None:
+        """From the log."""
+        self.trim(r)
+
+    def on_sweep(self, sender: Pid, s: Sweep) -> None:
+        """Forget what nobody came back for: early arrivals of lost messages, and idle client sessions."""
+        now, options = self.out.now, self.options
+        self.forget_stale(now - options.forget_ticks)
+        for client, session in self.dedup.idle_since(now - options.session_ticks):
+            if not self.has_entry_of(client, session):
+                self.persist(Expired(client, session))
+                self.dedup.expire(client, session)
+        self.set_timer(Sweep(), options.forget_ticks, spread=options.forget_ticks)
+
+    def has_entry_of(self, client: int, session: int) -> bool:
+        """Whether anything of that session is still in the works or kept here."""
+        return any(id[:2] == (client, session) for id in self.entries)
+
+    def redo_expired(self, r: Expired) -> None:
+        """From the log."""
+        self.dedup.expire(r.client, r.session)

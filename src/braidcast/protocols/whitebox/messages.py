@@ -1,0 +1,403 @@
+"""Everything that white-box processes send, persist, wait for and note.
+
+Line numbers are those of paper 001, Figure 4.
+"""
+
+from __future__ import annotations
+
+from braidcast.core.ballots import Ballot, Vector
+from braidcast.core.client import MessageId, Multicast
+from braidcast.core.message import message
+from braidcast.core.timestamps import Timestamp
+from braidcast.core.topology import Dest, Group
+from braidcast.protocols.parts.dedup import DedupState
+
+
+@message
+class Known:
+    """What one process knows of one message; the body only where the receiver lacks it."""
+
+    id: MessageId
+    dest: Dest
+    phase: int
+    lts: Timestamp
+    gts: Timestamp
+    body: Multicast | None = None
+
+
+# -- normal case ------------------------------------------------------------------------------------------------------
+
+
+@message
+class Forwarded:
+    """A client's message that reached a follower; goes no further than the leader it is sent to."""
+
+    body: Multicast
+
+
+@message
+class Accept:
+    """Line 9: the leader of `group` proposes `lts` in `ballot`. Only its own group gets the body."""
+
+    id: MessageId
+    dest: Dest
+    group: Group
+    ballot: Ballot
+    lts: Timestamp
+    body: Multicast | None
+
+
+@message
+class AcceptAck:
+    """Line 16. From a leader, `issued` says how many timestamps it has issued in its ballot (for early delivery)."""
+
+    id: MessageId
+    group: Group
+    vector: Vector
+    issued: int = 0
+
+
+@message
+class Deliver:
+    """Line 23, and what makes it gap-proof: the delivery before this one in the group was at `prev_gts`."""
+
+    id: MessageId
+    ballot: Ballot
+    lts: Timestamp
+    gts: Timestamp
+    prev_gts: Timestamp
+
+
+# -- catch-up ---------------------------------------------------------------------------------------------------------
+
+
+@message
+class CatchUp:
+    """A follower that delivered up to `gts` misses what came after."""
+
+    ballot: Ballot
+    gts: Timestamp
+
+
+@message
+class Resend:
+    """Deliveries in order after the one at `prev_gts`; the leader has delivered up to `upto`."""
+
+    ballot: Ballot
+    prev_gts: Timestamp
+    upto: Timestamp
+    known: tuple[Known, ...]
+
+
+@message
+class SnapshotChunk:
+    """A piece of the application's state after the delivery at `gts`.
+
+    The first piece carries the dedup table at that point, and the pieces together what was delivered up to there
+    and is not collected: other groups may still ask for it. Up to `collected` the log has been collected.
+    """
+
+    ballot: Ballot
+    gts: Timestamp
+    serial: int
+    part: int
+    parts: int
+    state: bytes
+    known: tuple[Known, ...]
+    dedup: DedupState
+    collected: Timestamp
+
+
+# -- leader recovery --------------------------------------------------------------------------------------------------
+
+
+@message
+class PreVote:
+    """Could an election for `ballot` succeed? The candidate has delivered up to `gts`."""
+
+    ballot: Ballot
+    gts: Timestamp
+
+
+@message
+class PreVoteAck:
+    """The answer to PreVote(`ballot`); `promised` is the highest ballot that the answerer joined."""
+
+    ballot: Ballot
+    granted: bool
+    promised: Ballot
+
+
+@message
+class NewLeader:
+    """Line 36. The candidate has delivered up to `gts`."""
+
+    ballot: Ballot
+    gts: Timestamp
+
+
+@message
+class Nack:
+    """What was sent in `ballot` came too late, or from a candidate that must not lead: `promised` stands here."""
+
+    ballot: Ballot
+    promised: Ballot
+
+
+@message
+class NewLeaderAck:
+    """Line 41, without bodies. The process has delivered up to `gts` and may have collected up to `collected`."""
+
+    ballot: Ballot
+    cballot: Ballot
+    clock: int
+    gts: Timestamp
+    collected: Timestamp
+    known: tuple[Known, ...]
+
+
+@message
+class Pull:
+    """A candidate lacks the bodies of messages that the receiver reported."""
+
+    ballot: Ballot
+    ids: tuple[MessageId, ...]
+
+
+@message
+class Bodies:
+    """The answer to Pull."""
+
+    ballot: Ballot
+    bodies: tuple[Multicast, ...]
+
+
+@message
+class NewState:
+    """Line 56, as the difference to what the receiver reported, in pieces that are installed together.
+
+    `serial` tells apart two transfers in one ballot. `issued` counts what the leader has issued in this ballot and
+    this state includes.
+    """
+
+    ballot: Ballot
+    serial: int
+    part: int
+    parts: int
+    clock: int
+    known: tuple[Known, ...]
+    dropped: tuple[MessageId, ...]
+    issued: int
+
+
+@message
+class NewStateAck:
+    """Line 62. The follower has delivered up to `gts`."""
+
+    ballot: Ballot
+    gts: Timestamp
+
+
+# -- liveness and collection ------------------------------------------------------------------------------------------
+
+
+@message
+class Heartbeat:
+    """The leader of `ballot` is there, and has delivered up to `gts`.
+
+    Every member of its group that still counts delivered durably up to `floor`; of every other group `stable` says up
+    to where a quorum did.
+    """
+
+    ballot: Ballot
+    gts: Timestamp
+    floor: Timestamp
+    stable: tuple[tuple[Group, Timestamp], ...]
+
+
+@message
+class HeartbeatAck:
+    """The process joined `ballot`, and its application's durable state reaches `gts`."""
+
+    ballot: Ballot
+    gts: Timestamp
+
+
+@message
+class Stable:
+    """A quorum of `group` delivered durably up to `gts`; `asks` for the same in return."""
+
+    group: Group
+    gts: Timestamp
+    asks: bool
+
+
+# -- timers -----------------------------------------------------------------------------------------------------------
+
+
+@message
+class Suspect:
+    """The leader has been silent, or an attempt to replace it has taken too long."""
+
+
+@message
+class Beat:
+    """Time for a leader's heartbeat."""
+
+
+@message
+class Sweep:
+    """Time to forget what nobody came back for."""
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+
+@message
+class Started:
+    """The first life of this process began in `ballot`; it must not begin again."""
+
+    ballot: Ballot
+
+
+@message
+class Promised:
+    """Line 40."""
+
+    ballot: Ballot
+
+
+@message
+class Accepted:
+    """Lines 13-14."""
+
+    body: Multicast
+    lts: Timestamp
+    clock: int
+
+
+@message
+class Installed:
+    """Lines 44-55 and 59-61, as the difference to what was durable before."""
+
+    ballot: Ballot
+    clock: int
+    known: tuple[Known, ...]
+    dropped: tuple[MessageId, ...]
+
+
+@message
+class Marked:
+    """Lines 26-30: delivered."""
+
+    id: MessageId
+    lts: Timestamp
+    gts: Timestamp
+
+
+@message
+class Trimmed:
+    """What was delivered for `dest` up to `gts` is collected, for each of these."""
+
+    upto: tuple[tuple[Dest, Timestamp], ...]
+
+
+@message
+class Expired:
+    """A client session that is refused from now on."""
+
+    client: int
+    session: int
+
+
+@message
+class Transferred:
+    """A snapshot was installed; it stays here until the application's own state is durable."""
+
+    gts: Timestamp
+    state: bytes
+    known: tuple[Known, ...]
+    dedup: DedupState
+    collected: Timestamp
+
+
+@message
+class Checkpoint:
+    """All that is durable, in one record."""
+
+    ballot: Ballot
+    cballot: Ballot
+    clock: int
+    gts: Timestamp
+    collected: Timestamp
+    known: tuple[Known, ...]
+    repeated: tuple[tuple[MessageId, tuple[int, ...]], ...]
+    dedup: DedupState
+    snapshot: Transferred | None
+
+
+# -- notes ------------------------------------------------------------------------------------------------------------
+
+
+@message
+class Committed:
+    """Line 20."""
+
+    id: MessageId
+    gts: Timestamp
+
+
+@message
+class Leading:
+    """Line 65: this process leads `group` in `ballot`."""
+
+    group: Group
+    ballot: Ballot
+
+
+@message
+class SteppedDown:
+    """The leader of `ballot` heard no quorum and stopped."""
+
+    group: Group
+    ballot: Ballot
+
+
+@message
+class Retried:
+    """Line 34."""
+
+    id: MessageId
+
+
+@message
+class CaughtUp:
+    """`count` deliveries that were missed came after all, up to `gts`."""
+
+    group: Group
+    gts: Timestamp
+    count: int
+
+
+@message
+class SnapshotInstalled:
+    """State transfer: everything up to `gts` is in a snapshot."""
+
+    group: Group
+    gts: Timestamp
+
+
+@message
+class Redelivered:
+    """`id` was delivered before a restart, but the application had not applied it durably, or came twice."""
+
+    id: MessageId
+    gts: Timestamp
+
+
+@message
+class Collected:
+    """`id` was collected here."""
+
+    id: MessageId
+    gts: Timestamp

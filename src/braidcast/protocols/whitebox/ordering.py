@@ -1,0 +1,258 @@
+"""Ordering: from MULTICAST to committed (paper 001, Figure 4 lines 1-20 and 32-34).
+
+The leader of each destination group gives the message a local timestamp and sends it to every member of every
+destination group. Who holds the timestamps of all groups acknowledges them, tagged with the ballots in which they
+were given; a quorum of equal acknowledgements in every group commits the message at the highest of them.
+"""
+
+from __future__ import annotations
+
+from braidcast.core.application import Connected
+from braidcast.core.ballots import PID_MASK, leader_of, leaders_of
+from braidcast.core.client import Multicast, Redirect, Refused, Reply
+from braidcast.core.timestamps import GROUP_BITS
+from braidcast.core.topology import Pid
+from braidcast.protocols.whitebox.delivery import Delivery
+from braidcast.protocols.whitebox.entry import (
+    ACCEPTED,
+    COMMITTED,
+    FOLLOWER,
+    LEADER,
+    PROPOSED,
+    RECOVERING,
+    START,
+    Entry,
+)  # fmt: skip
+from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Accepted, Committed, Forwarded, Retried
+
+
+class Ordering(Delivery):
+    """The normal case, and the retry of what got stuck."""
+
+    __slots__ = ()
+
+    # -- lines 3-9: the leader proposes ------------------------------------------------------------------------------
+
+    def on_multicast(self, sender: Pid, m: Multicast) -> None:
+        """Lines 3-9; a follower points a client to the leader."""
+        if self.status is LEADER:
+            self.propose(sender, m)
+        elif sender in self.home:
+            self.refuse("retry sent to a follower")  # the leader that retries asks everybody
+        else:
+            self.point_to_leader(sender, m)
+
+    def on_forwarded(self, sender: Pid, f: Forwarded) -> None:
+        """A follower passed on what a client sent it; it is passed on once."""
+        if self.status is LEADER:
+            self.propose(f.body.id.client, f.body)
+        else:
+            self.refuse("forwarded to a follower")
+
+    def propose(self, sender: Pid, m: Multicast) -> None:
+        """Lines 5-9. The local timestamp of a message never changes, whatever happens to it later."""
+        entry = self.entries.get(m.id)
+        if entry is None or entry.phase == START:
+            if not self.may_propose(sender, m):
+                return
+            entry = self.entry_for(m.id, m.dest)
+            self.clock += 1
+            self.issued += 1
+            entry.body = m
+            entry.lts = self.clock << GROUP_BITS | self.group
+            entry.phase = PROPOSED
+            entry.retry_at = self.out.now + self.options.retry_ticks
+            self.pending.push(entry.lts, entry)
+        elif entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:
+            self.send((m.id.client,), Reply(m.id, self.group, entry.gts))
+            if sender not in self.home:
+                return
+        self.send_accept(entry)
+
+    def may_propose(self, sender: Pid, m: Multicast) -> bool:
+        """A message that is new, well formed and for this group."""
+        dest = m.dest
+        entry = self.entries.get(m.id)
+        if entry is not None and entry.dest not in ((), dest):
+            self.refuse("multicast again with other destinations")
+            self.send((m.id.client,), Refused(m.id, self.group, "the id is in use with other destinations"))
+            return False
+        if self.group not in dest or not self.topology.has_groups(dest):
+            self.refuse("multicast to impossible destinations")
+            self.send((m.id.client,), Refused(m.id, self.group, "impossible destinations"))
+            return False
+        if self.dedup.is_expired(m.id):
+            self.refuse("multicast of an expired session")
+            self.send((m.id.client,), Refused(m.id, self.group, "expired session"))
+            return False
+        delivered_at = self.dedup.delivered_at(m.id)
+        if delivered_at is not None:  # a tombstone: delivered and collected
+            self.refuse("multicast of a collected message")
+            self.dedup.touch(m.id, self.out.now)
+            self.send((m.id.client,), Reply(m.id, self.group, delivered_at))
+            return False
+        return True
+
+    def send_accept(self, entry: Entry) -> None:
+        """Line 9. Only the own group gets the body; the others learn the timestamp."""
+        id, dest = entry.id, entry.dest
+        self.send(self.peers, Accept(id, dest, self.group, self.cballot, entry.lts, entry.body))
+        if len(dest) > 1:
+            remote = self.topology.members_outside(dest, self.group)
+            self.send(remote, Accept(id, dest, self.group, self.cballot, entry.lts, None))
+
+    def point_to_leader(self, client: Pid, m: Multicast) -> None:
+        """Pass it on once, and tell the client for the next time."""
+        entry = self.entries.get(m.id)
+        if entry is not None and entry.gts and entry.gts <= self.max_delivered_gts:
+            return self.send((client,), Reply(m.id, self.group, entry.gts))
+        leader = leader_of(self.cballot)
+        if self.status is FOLLOWER and leader != self.me:
+            self.send((leader,), Forwarded(m))
+        self.send((client,), Redirect(m.id, self.group, self.cballot))
+
+    # -- lines 10-16: everybody accepts ------------------------------------------------------------------------------
+
+    def on_accept(self, sender: Pid, a: Accept) -> None:
+        """Line 10; again for every new or repeated ACCEPT (B6)."""
+        if a.ballot & PID_MASK != sender or self.home.get(sender) != a.group:
+            return self.refuse("accept from another than its leader")
+        entry = self.entries.get(a.id)
+        if entry is None or not entry.dest:
+            if self.dedup.delivered_at(a.id) is not None:
+                return self.refuse("accept of a collected message")
+            if self.group not in a.dest or a.group not in a.dest:
+                return self.refuse("accept for another group")
+            entry = self.entry_for(a.id, a.dest)
+        if a.group == self.group:
+            if a.ballot < self.cballot:
+                return self.refuse("accept of an old ballot")
+            if a.body is not None and entry.body is None:
+                entry.body = a.body
+        elif a.ballot > self.leaders.get(a.group, 0):
+            self.leaders[a.group] = a.ballot
+        if not entry.hold(a):
+            return self.refuse("accept of an old ballot")
+        if self.early and a.group == self.group:
+            self.note_proposed(entry, a)
+        if not entry.missing:
+            self.acknowledge(entry)
+
+    def acknowledge(self, entry: Entry) -> None:
+        """Lines 11-16. An ACCEPT of a ballot that this process has not joined yet waits until it has (B6)."""
+        accepts = entry.accepts
+        mine = accepts[self.group]
+        if mine.ballot != self.cballot or self.status is RECOVERING or entry.body is None:
+            return
+        vector = tuple([accepts[g].ballot for g in entry.dest])
+        entry.vector = vector
+        clock = entry.bound >> GROUP_BITS
+        if entry.phase < ACCEPTED:
+            entry.phase, entry.lts = ACCEPTED, mine.lts
+            self.raise_clock(clock)
+            self.persist(Accepted(entry.body, mine.lts, self.clock))
+        elif clock > self.clock:
+            self.clock = clock  # line 14 also for what was accepted before: B4, B6
+            self.persist(Accepted(entry.body, mine.lts, clock))
+        issued = self.issued if self.status is LEADER else 0
+        to = self.topology.members(entry.dest) if self.early else leaders_of(vector)
+        self.send(to, AcceptAck(entry.id, self.group, vector, issued))
+
+    def note_proposed(self, entry: Entry, a: Accept) -> None:
+        """Early delivery: a follower knows what its leader proposed, or it would overtake it (1.8)."""
+        if entry.phase == START and a.ballot == self.cballot and self.status is FOLLOWER:
+            entry.phase, entry.lts = PROPOSED, a.lts
+            self.held += 1
+            self.pending.push(a.lts, entry)
+
+    # -- lines 17-20: a quorum in every group commits ----------------------------------------------------------------
+
+    def on_accept_ack(self, sender: Pid, ack: AcceptAck) -> None:
+        """Line 17: acknowledgements count by the ballots they acknowledge."""
+        entry = self.entries.get(ack.id)
+        if entry is None:
+            if not self.early or self.dedup.delivered_at(ack.id) is not None:
+                return self.refuse("acknowledgement of an unknown message")
+            entry = self.entries[ack.id] = Entry(ack.id, (), 0, self.out.now)
+        if entry.gts:
+            return None
+        vector = ack.vector
+        acks = entry.acks.get(vector, 0) | 1 << sender
+        entry.acks[vector] = acks
+        if self.early and sender == leader_of(self.cballot) and ack.issued > entry.issued:
+            entry.issued = ack.issued
+            if vector == entry.vector:
+                self.commit_if_accepted(entry, acks)
+        elif acks.bit_count() >= entry.quorums and vector == entry.vector:
+            self.commit_if_accepted(entry, acks)
+
+    def commit_if_accepted(self, entry: Entry, acks: int) -> None:
+        """Lines 17-20."""
+        if not self.accepted_in_current_ballot(entry, acks):
+            return
+        for members, quorum in self.topology.quorums(entry.dest):
+            if (acks & members).bit_count() < quorum:
+                return
+        entry.phase, entry.gts = COMMITTED, entry.bound
+        self.raise_clock(entry.gts >> GROUP_BITS)
+        if note := self.note:
+            note(Committed(entry.id, entry.gts))
+        self.deliver_committed()
+
+    def accepted_in_current_ballot(self, entry: Entry, acks: int) -> bool:
+        """Line 18, and line 17's "including myself"; an early follower needs its leader's word as well (1.8)."""
+        if entry.accepts[self.group].ballot != self.cballot or not acks >> self.me & 1:
+            return False
+        if self.status is LEADER:
+            return True
+        return self.delivers_early and bool(acks >> leader_of(self.cballot) & 1)
+
+    # -- lines 32-34: retry ------------------------------------------------------------------------------------------
+
+    def retry(self, entry: Entry) -> None:
+        """Ask all groups for their timestamps again: first who leads them, as far as one knows, then everybody."""
+        assert entry.body is not None, "a leader has the body of what it proposed"
+        dest = tuple(g for g in entry.dest if g != self.group)
+        if dest:
+            known = [g for g in dest if g in self.leaders]
+            guess = not entry.attempts and len(known) == len(dest)
+            to = leaders_of(tuple([self.leaders[g] for g in known])) if guess else self.topology.members(dest)
+            self.send(to, entry.body)
+        self.send_accept(entry)
+        wait = self.options.retry_ticks << min(entry.attempts, 5)
+        entry.retry_at, entry.attempts = self.out.now + wait, entry.attempts + 1
+        if note := self.note:
+            note(Retried(entry.id))
+
+    def retry_stuck(self) -> None:
+        """Whatever has waited for too long; the heartbeat's jitter keeps leaders from retrying in step."""
+        now = self.out.now
+        for entry in self.pending.in_order():
+            if not entry.gts and now >= entry.retry_at:
+                self.retry(entry)
+
+    def on_connected(self, sender: Pid, c: Connected) -> None:
+        """A session broke and is back: what was in flight may be lost, so do not wait for the time-out."""
+        group = self.home.get(c.peer)
+        if self.status is LEADER and group is not None:
+            for entry in self.pending.in_order():
+                if not entry.gts and group in entry.dest:
+                    self.retry(entry)
+
+    def forget_stale(self, before: int) -> None:
+        """Drop what came early for messages that never came; if one comes after all, a retry brings the rest."""
+        stale = [id for id, e in self.entries.items() if e.phase == START and e.since < before]
+        for id in stale:
+            del self.entries[id]
+
+    def look_again(self) -> None:
+        """After joining a ballot: what was held back for it (B6), in the order of its timestamps."""
+        held = [e for e in self.entries.values() if self.group in e.accepts]
+        held = [e for e in held if e.accepts[self.group].ballot == self.cballot]
+        for entry in sorted(held, key=lambda e: e.accepts[self.group].lts):
+            if self.early:
+                self.note_proposed(entry, entry.accepts[self.group])
+            if not entry.missing:
+                self.acknowledge(entry)
+
+

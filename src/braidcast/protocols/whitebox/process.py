@@ -1,0 +1,69 @@
+"""A white-box process: its beginning, its restart, its checkpoint. The rest is in the classes it is made of.
+
+State -> Delivery -> Ordering -> CatchingUp -> Collection -> Recovery -> Election -> WhiteBox: each adds handlers to
+the one before, all work on the variables that `state.py` declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from braidcast.protocols.whitebox.election import Election
+from braidcast.protocols.whitebox.entry import COMMITTED, LEADER
+from braidcast.protocols.whitebox.messages import Checkpoint, Started, Sweep
+from braidcast.protocols.whitebox.state import UNCOUNTED
+
+
+class WhiteBox(Election):
+    """White-box atomic multicast (paper 001, Figures 3 and 4)."""
+
+    __slots__ = ()
+
+    def recover(self, records: Iterable[Any]) -> None:
+        """From the log; a process that has records has lived before."""
+        self.recovered = True
+        super().recover(records)
+
+    def start(self, applied: int = 0) -> None:
+        """Lead ballot 0 if this is the first life of the first member; otherwise wait for a leader."""
+        options = self.options
+        self.set_timer(Sweep(), options.forget_ticks, spread=options.forget_ticks)
+        if self.recovered:
+            self.resume_following()
+            return self.deliver_again(applied)
+        self.persist(Started(self.ballot))  # or a second first life would give timestamps twice in ballot 0
+        if self.me == self.peers[0]:
+            self.status = LEADER
+            self.begin_to_beat()
+        else:
+            self.wait_for_leader()
+
+    def redo_started(self, r: Started) -> None:
+        """From the log."""
+        self.held = UNCOUNTED
+
+    def checkpoint(self) -> Iterable[Any]:
+        """All that is durable, in one record."""
+        known = self.known_entries(with_bodies=True)
+        repeated = tuple([(e.id, e.repeated) for e in self.delivered_log if e.repeated and e.phase == COMMITTED])
+        return [
+            Checkpoint(
+                self.ballot, self.cballot, self.clock, self.max_delivered_gts, self.collected, known, repeated,
+                self.dedup.export(), self.snapshot,
+            )
+        ]  # fmt: skip
+
+    def redo_checkpoint(self, r: Checkpoint) -> None:
+        """From the log."""
+        self.ballot, self.cballot, self.clock = r.ballot, r.cballot, r.clock
+        self.max_ballot = r.ballot
+        self.max_delivered_gts, self.collected, self.snapshot = r.gts, r.collected, r.snapshot
+        self.dedup.load(r.dedup, self.out.now)
+        self.held = UNCOUNTED
+        repeated = dict(r.repeated)
+        for known in sorted(r.known, key=lambda known: known.gts):
+            entry = self.adopt_known(known)
+            if entry.phase == COMMITTED and entry.gts <= r.gts:
+                entry.repeated = repeated.get(entry.id, ())
+                self.retain(entry)

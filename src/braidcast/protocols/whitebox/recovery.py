@@ -1,0 +1,286 @@
+"""Leader recovery (paper 001, Figure 4 lines 35-70), with the repairs B1-B9 of protocols.md 1.2.
+
+A candidate collects the votes of a quorum, each with what the voter knows; takes every COMMITTED message of any of
+them, and the ACCEPTED ones of those who joined the newest ballot; brings a quorum to that state; and leads. Votes
+carry no bodies: the candidate pulls those that it lacks. The state goes to each follower as the difference to what
+it reported, in pieces that are installed together.
+"""
+
+from __future__ import annotations
+
+from braidcast.core.ballots import Ballot, ballot, leader_of, number_of
+from braidcast.core.client import MessageId
+from braidcast.core.topology import Pid
+from braidcast.protocols.parts.pending import PendingHeap
+from braidcast.protocols.whitebox.collection import Collection
+from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, LEADER, PROPOSED, RECOVERING
+from braidcast.protocols.whitebox.messages import (
+    Bodies,
+    Installed,
+    Known,
+    Leading,
+    Nack,
+    NewLeader,
+    NewLeaderAck,
+    NewState,
+    NewStateAck,
+    Promised,
+    Pull,
+)  # fmt: skip
+from braidcast.protocols.whitebox.state import UNCOUNTED
+
+
+class Recovery(Collection):
+    """From a ballot to a leader."""
+
+    __slots__ = ()
+
+    # -- lines 35-41: a candidate asks for votes ---------------------------------------------------------------------
+
+    def recover_leadership(self) -> None:
+        """Lines 35-36. The candidate joins its own ballot before anybody else hears of it (B7)."""
+        number = number_of(max(self.ballot, self.max_ballot)) + 1
+        b = ballot(number, self.me)
+        self.promise(b)
+        if self.others:
+            self.send(self.others, NewLeader(b, self.max_delivered_gts))
+        self.on_new_leader_ack(self.me, self.vote())
+
+    def promise(self, b: Ballot) -> None:
+        """Lines 39-40: join no lower ballot any more, and stop until this one is decided."""
+        self.status, self.ballot = RECOVERING, b
+        self.max_ballot = max(self.max_ballot, b)
+        self.prevote_ballot = 0
+        self.votes, self.merged, self.bodies, self.synced, self.arriving = {}, None, {}, {}, {}
+        self.pending = PendingHeap()
+        self.arrived = 0
+        self.persist(Promised(b))
+        self.wait_for_leader()
+
+    def vote(self) -> NewLeaderAck:
+        """Line 41."""
+        known = self.known_entries(with_bodies=False)
+        return NewLeaderAck(self.ballot, self.cballot, self.clock, self.max_delivered_gts, self.collected, known)
+
+    def on_new_leader(self, sender: Pid, n: NewLeader) -> None:
+        """Lines 37-41. Nobody votes for a candidate that lacks what the voter has collected (1.6)."""
+        if not self.comes_from_its_leader(sender, n.ballot):
+            return self.refuse("candidate of another group")
+        if n.ballot <= self.ballot or n.gts < self.collected:
+            self.max_ballot = max(self.max_ballot, n.ballot)
+            return self.send((sender,), Nack(n.ballot, self.ballot))
+        self.promise(n.ballot)
+        self.send((sender,), self.vote())
+
+    def on_nack(self, sender: Pid, n: Nack) -> None:
+        """Somebody is ahead: remember, so that the next attempt is above it."""
+        self.max_ballot = max(self.max_ballot, n.promised)
+
+    # -- lines 42-56: the candidate puts the state together ----------------------------------------------------------
+
+    def on_new_leader_ack(self, sender: Pid, vote: NewLeaderAck) -> None:
+        """Lines 42-43. After the first quorum a vote no longer counts, it only asks for the state (B3)."""
+        if vote.ballot != self.ballot or leader_of(self.ballot) != self.me or self.home.get(sender) != self.group:
+            return self.refuse("vote in another ballot")
+        if self.cballot == self.ballot:
+            if sender != self.me:
+                self.votes[sender] = vote
+                self.bring_to_state(sender)
+            return None
+        self.votes[sender] = vote
+        if self.merged is None and len(self.votes) >= self.quorum:
+            self.merged = self.merge_votes()
+            self.pull_bodies()
+
+    def merge_votes(self) -> dict[MessageId, Known]:
+        """Lines 44-53. A message of which only the id is left somewhere was delivered: not ACCEPTED again (1.6)."""
+        newest = max([vote.cballot for vote in self.votes.values()])
+        merged: dict[MessageId, Known] = {}
+        for _, vote in sorted(self.votes.items()):
+            for known in vote.known:
+                if known.phase == COMMITTED or (vote.cballot == newest and known.id not in merged):
+                    merged[known.id] = known
+        # Whoever collected a message has delivered it, and so has the candidate (on_new_leader): it has the id.
+        return {id: known for id, known in merged.items() if not self.is_collected(id)}
+
+    def is_collected(self, id: MessageId) -> bool:
+        """Whether only the id of a delivered message is left."""
+        return self.dedup.delivered_at(id) is not None and id not in self.entries
+
+    def pull_bodies(self) -> None:
+        """Ask those who reported a message for its body; or go on if none is missing."""
+        assert self.merged is not None, "after a quorum of votes"
+        missing = [id for id in sorted(self.merged) if id not in self.bodies and not self.has_body(id)]
+        if not missing:
+            return self.install_merged()
+        for voter, vote in sorted(self.votes.items()):
+            reported = {known.id for known in vote.known}
+            ids = tuple([id for id in missing if id in reported])
+            if ids and voter != self.me:
+                self.send((voter,), Pull(self.ballot, ids))
+
+    def has_body(self, id: MessageId) -> bool:
+        """Whether the body of `id` is here."""
+        entry = self.entries.get(id)
+        return entry is not None and entry.body is not None
+
+    def on_pull(self, sender: Pid, p: Pull) -> None:
+        """A candidate lacks bodies that this process reported."""
+        if not self.comes_from_its_leader(sender, p.ballot):
+            return self.refuse("pull from another group")
+        bodies = [entry.body for id in p.ids if (entry := self.entries.get(id)) is not None]
+        self.send((sender,), Bodies(p.ballot, tuple([body for body in bodies if body is not None])))
+
+    def on_bodies(self, sender: Pid, b: Bodies) -> None:
+        """The answer; what is still missing comes from another voter, or from the next attempt."""
+        if b.ballot != self.ballot or self.merged is None:
+            return self.refuse("bodies of another ballot")
+        for body in b.bodies:
+            self.bodies[body.id] = body
+        if all(id in self.bodies or self.has_body(id) for id in self.merged):
+            self.install_merged()
+
+    def install_merged(self) -> None:
+        """Lines 44-56: adopt the merged state durably, then bring the voters to it."""
+        assert self.merged is not None, "after a quorum of votes"
+        known, dropped = self.difference_to(self.votes[self.me], self.merged)
+        clock = max([vote.clock for vote in self.votes.values()])
+        record = Installed(self.ballot, clock, known, dropped)
+        self.persist(record)
+        self.install(record)
+        self.merged, self.bodies, self.issued = None, {}, 0
+        for follower in sorted(self.votes):
+            if follower != self.me:
+                self.bring_to_state(follower)
+        self.on_new_state_ack(self.me, NewStateAck(self.ballot, self.max_delivered_gts))
+
+    def difference_to(
+        self, vote: NewLeaderAck, state: dict[MessageId, Known]
+    ) -> tuple[tuple[Known, ...], tuple[MessageId, ...]]:
+        """What a voter must learn, with the bodies it lacks, and what it must drop explicitly."""
+        reported = {known.id: known for known in vote.known}
+        learn = []
+        for id, known in sorted(state.items()):
+            had = reported.get(id)
+            if had is None or (had.phase, had.lts, had.gts) != (known.phase, known.lts, known.gts):
+                body = self.bodies.get(id) or (self.entries[id].body if id in self.entries else None)
+                learn.append(Known(id, known.dest, known.phase, known.lts, known.gts, body if had is None else None))
+        dropped = [id for id, had in sorted(reported.items()) if had.phase == ACCEPTED and id not in state]
+        return tuple(learn), tuple(dropped)
+
+    def bring_to_state(self, follower: Pid) -> None:
+        """Line 56, also for one that joins late (B5): the state as it is now, as if it had followed from the start."""
+        state = {known.id: known for known in self.known_entries(with_bodies=False)}
+        known, dropped = self.difference_to(self.votes[follower], state)
+        size = self.options.chunk_entries
+        parts = max(1, -(-len(known) // size))
+        self.serial += 1
+        unaccepted = sum(1 for entry in self.entries.values() if entry.phase == PROPOSED)
+        for part in range(parts):
+            piece = known[part * size : (part + 1) * size]
+            drop = dropped if not part else ()
+            state_piece = NewState(
+                self.ballot, self.serial, part, parts, self.clock, piece, drop, self.issued - unaccepted
+            )
+            self.send((follower,), state_piece)
+
+    # -- lines 57-62: a follower takes over the state ----------------------------------------------------------------
+
+    def on_new_state(self, sender: Pid, s: NewState) -> None:
+        """Lines 57-62. The state is relative to this process's vote, so it must have voted in this very ballot."""
+        if not self.comes_from_its_leader(sender, s.ballot):
+            return self.refuse("state of another group")
+        if s.ballot < self.ballot:
+            return self.send((sender,), Nack(s.ballot, self.ballot))
+        if self.cballot == s.ballot:
+            return self.send((sender,), NewStateAck(s.ballot, self.max_delivered_gts))  # the first answer was lost
+        if s.ballot > self.ballot or self.status is not RECOVERING:
+            return self.refuse("state without a vote")
+        if any(held.serial != s.serial for held in self.arriving.values()):
+            if any(held.serial > s.serial for held in self.arriving.values()):
+                return self.refuse("piece of an older state")
+            self.arriving = {}
+        self.arriving[s.part] = s
+        if len(self.arriving) < s.parts:
+            return None
+        pieces = [self.arriving[part] for part in range(s.parts)]
+        self.arriving = {}
+        known: list[Known] = []
+        for piece in pieces:
+            known += piece.known
+        record = Installed(s.ballot, s.clock, tuple(known), pieces[0].dropped)
+        self.persist(record)
+        self.install(record)
+        self.status = FOLLOWER
+        self.held = s.issued
+        self.asked = -1
+        if self.early:
+            self.rebuild_pending()
+        self.wait_for_leader()
+        self.send((sender,), NewStateAck(s.ballot, self.max_delivered_gts))
+        self.look_again()
+
+    def install(self, r: Installed) -> None:
+        """Lines 44-55 and 59-61. What is PROPOSED goes (B9), what is COMMITTED stays (B2)."""
+        self.ballot = self.cballot = r.ballot
+        self.max_ballot = max(self.max_ballot, r.ballot)
+        self.raise_clock(r.clock)
+        for id in r.dropped:
+            entry = self.entries.get(id)
+            if entry is not None and entry.phase == ACCEPTED:
+                entry.unpropose()
+        for entry in self.entries.values():
+            if entry.phase == PROPOSED:
+                entry.unpropose()
+            if not entry.gts:
+                entry.forget_acks()
+        for known in r.known:
+            if not self.is_collected(known.id):
+                self.adopt_known(known)
+
+    def redo_installed(self, r: Installed) -> None:
+        """From the log."""
+        self.install(r)
+        self.held = UNCOUNTED
+
+    def redo_promised(self, r: Promised) -> None:
+        """From the log."""
+        self.ballot = r.ballot
+        self.max_ballot = max(self.max_ballot, r.ballot)
+
+    # -- lines 63-70: the candidate leads ----------------------------------------------------------------------------
+
+    def on_new_state_ack(self, sender: Pid, ack: NewStateAck) -> None:
+        """Lines 63-65: lead once a quorum has the state."""
+        if not self.ballot == self.cballot == ack.ballot or leader_of(ack.ballot) != self.me:
+            return self.refuse("acknowledgement of another state")
+        if self.status is LEADER:
+            return self.resend_after(sender, ack.gts)
+        if self.status is not RECOVERING or (sender != self.me and sender not in self.votes):
+            return self.refuse("acknowledgement out of turn")
+        self.synced[sender] = ack.gts
+        if len(self.synced) >= self.quorum:
+            self.lead()
+
+    def lead(self) -> None:
+        """Lines 65-70, then line 34 for everything that a quorum may have accepted."""
+        self.status = LEADER
+        if note := self.note:
+            note(Leading(self.group, self.cballot))
+        self.rebuild_pending()
+        for follower, gts in sorted(self.synced.items()):
+            if follower != self.me:
+                self.resend_after(follower, gts)
+        self.deliver_committed()
+        for entry in self.uncommitted():
+            entry.attempts = 1  # whom this process believed to lead the other groups may be long gone
+            self.retry(entry)
+        self.begin_to_beat()
+
+    def begin_to_beat(self) -> None:
+        """Show the group that it has a leader."""
+        raise NotImplementedError
+
+    def wait_for_leader(self) -> None:
+        """Give a leader the time to show itself."""
+        raise NotImplementedError

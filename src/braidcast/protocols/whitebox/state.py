@@ -1,0 +1,175 @@
+"""The variables of a white-box process (paper 001, Figure 3), and what every part of it uses."""
+
+from __future__ import annotations
+
+from braidcast.core.ballots import Ballot, ballot, leader_of
+from braidcast.core.client import MessageId, Multicast
+from braidcast.core.process import Outbox, Process, Ticks
+from braidcast.core.timestamps import Timestamp
+from braidcast.core.topology import Dest, Group, Pid, Pids, Topology
+from braidcast.protocols.parts.dedup import DedupState, DedupTable
+from braidcast.protocols.parts.pending import PendingHeap
+from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, LEADER, START, Entry
+from braidcast.protocols.whitebox.messages import Known, NewLeaderAck, NewState, SnapshotChunk, Transferred
+from braidcast.protocols.whitebox.options import Options
+
+NEVER: Ticks = -(1 << 60)
+"""Longer ago than any time-out."""
+UNCOUNTED = -(1 << 60)
+"""`held` of a process that cannot know how many timestamps it missed: it does not deliver early in this ballot."""
+
+
+class State(Process):
+    """The variables, and the few helpers that everything else is written in."""
+
+    __slots__ = (
+        # constants
+        "early", "group", "home", "options", "others", "peers", "quorum", "topology",
+        # normal case
+        "ballot", "cballot", "clock", "dedup", "entries", "held", "issued", "max_delivered_gts", "pending", "status",
+        # what was delivered and is not collected
+        "collected", "delivered_log", "log_dead", "retained", "snapshot",
+        # leader: what the members and the other groups have made durable; hints
+        "acked_at", "applied", "leaders", "stable", "stable_here",
+        # election
+        "attempts", "heard_at", "max_ballot", "prevote_ballot", "prevotes", "recovered",
+        # leader recovery, at the candidate and at its followers
+        "arrived", "arriving", "bodies", "merged", "serial", "synced", "votes",
+        # catch-up
+        "asked", "chunks", "snapshot_base", "snapshot_for",
+    )  # fmt: skip
+
+    def __init__(self, out: Outbox, topology: Topology, options: Options) -> None:
+        super().__init__(out)
+        topology.require_majorities("whitebox")
+        self.topology = topology
+        self.options = options
+        self.early = options.follower_delivery == "early"
+        self.home = topology.group_of
+        self.group: Group = topology.group_of[out.me]
+        self.peers: Pids = topology.groups[self.group]
+        self.others: Pids = tuple(p for p in self.peers if p != out.me)
+        self.quorum: int = topology.quorum[self.group]
+
+        self.clock = 0
+        self.entries: dict[MessageId, Entry] = {}
+        self.pending: PendingHeap[Entry] = PendingHeap()
+        """At a leader, and at a follower that delivers early: what is proposed and not delivered."""
+        self.status = FOLLOWER
+        self.ballot: Ballot = ballot(0, self.peers[0])
+        self.cballot: Ballot = self.ballot
+        """Ballot 0 belongs to the first member and needs no election: its initial state is empty everywhere."""
+        self.max_delivered_gts: Timestamp = 0
+        self.dedup = DedupTable()
+        self.issued = 0
+        """Leader: how many timestamps it issued in this ballot."""
+        self.held = 0
+        """Early delivery: how many of them this follower holds."""
+
+        self.delivered_log: list[Entry] = []
+        """By gts; collected entries stay in it, marked, until it is compacted."""
+        self.log_dead = 0
+        self.retained: dict[Dest, list[Entry]] = {}
+        """The same entries by destinations: what can be collected is a prefix of each."""
+        self.collected: Timestamp = 0
+        """Nothing at or below can be resent from the log."""
+        self.snapshot: Transferred | None = None
+        """An installed snapshot that the application has not made durable yet."""
+
+        self.applied: dict[Pid, Timestamp] = {}
+        """Leader: up to where each member's application is durable."""
+        self.acked_at: dict[Pid, Ticks] = {}
+        self.stable: dict[Group, Timestamp] = {}
+        """Up to where a quorum of each other group delivered durably."""
+        self.stable_here: Timestamp = 0
+        self.leaders: dict[Group, Ballot] = {}
+        """The highest ballot seen of each group: a guess who leads it (Cur_leader)."""
+
+        self.recovered = False
+        """Whether this process lived before."""
+        self.max_ballot: Ballot = self.ballot
+        self.heard_at: Ticks = NEVER
+        self.attempts = 0
+        self.prevote_ballot: Ballot = 0
+        self.prevotes: set[Pid] = set()
+
+        self.votes: dict[Pid, NewLeaderAck] = {}
+        self.merged: dict[MessageId, Known] | None = None
+        """Candidate: the state it will lead with, while bodies are missing."""
+        self.bodies: dict[MessageId, Multicast] = {}
+        self.synced: dict[Pid, Timestamp] = {}
+        self.serial = 0
+        self.arriving: dict[int, NewState] = {}
+        self.arrived = 0
+        """How many pieces of a state had come at the last heartbeat."""
+
+        self.asked: Timestamp = -1
+        """The mark at which this follower last asked for what it misses."""
+        self.chunks: dict[int, SnapshotChunk] = {}
+        self.snapshot_for: tuple[Pid, ...] = ()
+        self.snapshot_base: tuple[Timestamp, tuple[Known, ...], DedupState, Timestamp] | None = None
+        """What goes with the snapshot that the application was asked for: as it was when it was asked."""
+
+    @property
+    def role(self) -> str:
+        return self.status
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process leads its group."""
+        return self.status is LEADER
+
+    @property
+    def delivers_early(self) -> bool:
+        """Whether this follower may deliver without its leader's word (protocols.md 1.8)."""
+        return self.early and self.status is FOLLOWER
+
+    def entry_for(self, id: MessageId, dest: Dest) -> Entry:
+        """The entry of `id`, made if there is none."""
+        entry = self.entries.get(id)
+        if entry is None:
+            quorums = sum([quorum for _, quorum in self.topology.quorums(dest)])
+            entry = self.entries[id] = Entry(id, dest, quorums, self.out.now)
+        elif not entry.dest:  # acknowledged early by somebody before the first ACCEPT came
+            entry.dest, entry.missing = dest, len(dest)
+            entry.quorums = sum([quorum for _, quorum in self.topology.quorums(dest)])
+        return entry
+
+    def raise_clock(self, clock: int) -> None:
+        """Clocks never go back (B2); raising one is always safe (section III)."""
+        if clock > self.clock:
+            self.clock = clock
+
+    def uncommitted(self) -> list[Entry]:
+        """What is ACCEPTED here, by local timestamp."""
+        return sorted([e for e in self.entries.values() if e.phase == ACCEPTED], key=lambda e: e.lts)
+
+    def known(self, entry: Entry, with_body: bool) -> Known:
+        """`entry` as it travels and as it is recorded."""
+        return Known(entry.id, entry.dest, entry.phase, entry.lts, entry.gts, entry.body if with_body else None)
+
+    def known_entries(self, with_bodies: bool) -> tuple[Known, ...]:
+        """All that is ACCEPTED or COMMITTED; PROPOSED is nobody's business but the leader's (1.3, 1.8)."""
+        return tuple(
+            self.known(entry, with_bodies) for _, entry in sorted(self.entries.items()) if entry.phase >= ACCEPTED
+        )
+
+    def adopt_known(self, known: Known) -> Entry:
+        """Take over what another process knows; COMMITTED is sticky (B2)."""
+        entry = self.entry_for(known.id, known.dest)
+        if entry.body is None:
+            entry.body = known.body
+        if entry.phase != COMMITTED:
+            entry.phase, entry.lts, entry.gts = known.phase, known.lts, known.gts
+        return entry
+
+    def rebuild_pending(self) -> None:
+        """What is not delivered yet waits at its timestamp."""
+        self.pending = PendingHeap()
+        for _, entry in sorted(self.entries.items()):
+            if entry.phase != START and (not entry.gts or entry.gts > self.max_delivered_gts):
+                self.pending.push(entry.gts or entry.lts, entry)
+
+    def comes_from_its_leader(self, sender: Pid, b: Ballot) -> bool:
+        """Whether `b` is a ballot of this group and `sender` its leader."""
+        return leader_of(b) == sender and self.home.get(sender) == self.group
