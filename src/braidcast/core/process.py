@@ -100,6 +100,7 @@ class Process:
 
     __slots__ = (
         "cancel_timer", "deliver", "inputs", "me", "note", "out", "persist", "refuse", "replays", "send", "set_timer",
+        "to_self",
     )  # fmt: skip
     _on: ClassVar[dict[type, str]] = {}
     _redo: ClassVar[dict[type, str]] = {}
@@ -111,6 +112,7 @@ class Process:
         self.me, self.out, self.note = out.me, out, out.note
         self.send, self.deliver, self.persist, self.refuse = out.send, out.deliver, out.persist, out.refuse
         self.set_timer, self.cancel_timer = out.set_timer, out.cancel_timer
+        self.to_self = out.to_self
         self.inputs: dict[type, Callable[[Pid, Any], None]] = {
             kind: getattr(self, name) for kind, name in self._on.items()
         }
@@ -145,15 +147,17 @@ class Process:
 
     def step(self, sender: Pid, message: Any) -> None:
         """Handle one input and everything that this process says to itself meanwhile."""
-        handler = self.inputs.get(type(message))
-        if handler is None:
+        inputs = self.inputs
+        try:
+            handler = inputs[type(message)]
+        except KeyError:
             self.refuse("no handler")
             return
         handler(sender, message)
-        to_self = self.out.to_self
+        to_self = self.to_self
         while to_self:
             own = to_self.popleft()
-            self.inputs[type(own)](self.me, own)
+            inputs[type(own)](self.me, own)
 
 
 def _handlers(cls: type, prefix: str) -> dict[type, str]:

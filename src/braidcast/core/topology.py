@@ -33,6 +33,7 @@ class Topology:
         self.mask = tuple(sum(1 << p for p in members) for members in self.groups)
         self._members: dict[Dest, Pids] = {}
         self._outside: dict[tuple[Dest, Group], Pids] = {}
+        self._quorum_sizes: dict[Dest, int] = {}
         self._quorums: dict[Dest, tuple[tuple[int, int], ...]] = {}
 
     def _check(self) -> None:
@@ -110,6 +111,13 @@ class Topology:
         if found is None:
             found = self.members(tuple(g for g in dest if g != group))
             self._outside[dest, group] = found
+        return found
+
+    def quorum_size(self, dest: Dest) -> int:
+        """How many processes a quorum of every group in `dest` has together."""
+        found = self._quorum_sizes.get(dest)
+        if found is None:
+            found = self._quorum_sizes[dest] = sum(self.quorum[g] for g in dest)
         return found
 
     def quorums(self, dest: Dest) -> tuple[tuple[int, int], ...]:

@@ -11,7 +11,7 @@ No protocol is imported. What a class can fill is worked out once per class:
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -50,7 +50,7 @@ class _Plan(NamedTuple):
     """Attributes that may hold a tuple of messages."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def _plan(kind: type) -> _Plan:
     names = _fields(kind)
     own = [name for name in names if name in _INTS or name in _LISTS or name == "id"]
@@ -76,7 +76,8 @@ def fill(row: list[Any], what: Any) -> None:
     if isinstance(what, Row):
         _fill_from_row(row, what)
         return
-    plan = _plan(type(what))
+    kind: type = type(what)
+    plan = _plan(kind)
     row[_KIND] = plan.kind
     _fill_fields(row, what, plan)
     for name in plan.inside:
@@ -129,7 +130,11 @@ def _fill_from_row(row: list[Any], what: Row) -> None:
 def _id_of(value: Any) -> MessageId | None:
     if isinstance(value, MessageId):
         return value
-    return reader(type(value), "id")(value) if is_message(value) else None
+    if not is_message(value):
+        return None
+    kind: type = type(value)
+    found: MessageId | None = reader(kind, "id")(value)
+    return found
 
 
 def kind_name(kind: type | str) -> str:
@@ -137,16 +142,11 @@ def kind_name(kind: type | str) -> str:
     return kind if isinstance(kind, str) else _plan(kind).kind
 
 
-def kind_of(what: Any) -> type | str:
-    """What to index `what` by: its class, or the name that a `Row` kept."""
-    return what.kind if type(what) is Row else type(what)
-
-
 def _nothing(_: Any) -> None:
     return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def reader(kind: type | str, name: str) -> Callable[[Any], Any]:
     """How to get the column `name` from a `what` of this kind; what it has not got is None."""
     if isinstance(kind, str):
@@ -171,8 +171,9 @@ def _inside(what: Any, fields: tuple[str, ...], name: str) -> Any:
 
 
 def _ids_of(what: Any) -> tuple[MessageId, ...] | None:
+    kind: type = type(what)
     found: list[MessageId] = []
-    for name in _plan(type(what)).others:
+    for name in _plan(kind).others:
         value = getattr(what, name)
         if type(value) is tuple and name != DROPPED:
             found += [id for id in map(_id_of, value) if id is not None]

@@ -31,7 +31,9 @@ ROWS_PER_FILE: Final = 1_000_000
 _EMPTY_ROW: Final[list[Any]] = [None] * len(COLUMNS)
 _RUN, _PROTOCOL, _NODE, _INCARNATION, _GROUP, _SEQNO, _T_MONO, _T_WALL, _EVENT, _PEER, _ROLE = (
     PLACE[name]
-    for name in "run protocol node incarnation group seqno t_mono t_wall event peer role".split()
+    for name in (
+        "run", "protocol", "node", "incarnation", "group", "seqno", "t_mono", "t_wall", "event", "peer", "role",
+    )
 )  # fmt: skip
 
 
@@ -133,15 +135,12 @@ class HistoryWriter:
     def _write_group(self, may_roll: bool = True) -> None:
         try:
             columns = [
-                pa.array(values, field.type)
-                for values, field in zip(zip(*self.rows, strict=True), SCHEMA, strict=True)
+                pa.array(values, field.type) for values, field in zip(zip(*self.rows, strict=True), SCHEMA, strict=True)
             ]
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise HistoryError(f"an event of run {self.manifest.run!r} does not fit the schema: {error}") from None
         if self.parquet is None:
-            self.parquet = pq.ParquetWriter(
-                self._temporary(), SCHEMA, compression="zstd", write_page_checksum=True
-            )
+            self.parquet = pq.ParquetWriter(self._temporary(), SCHEMA, compression="zstd", write_page_checksum=True)
         table = pa.Table.from_arrays(columns, schema=SCHEMA)
         self.parquet.write_table(table, row_group_size=self.rows_per_group)
         self.rows_in_file += len(self.rows)
@@ -298,4 +297,3 @@ def _commit(temporary: Path, path: Path) -> None:
 def _first_line(error: Exception) -> str:
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
-

@@ -28,12 +28,8 @@ def agreement(view: View) -> Iterator[Violation]:
     QUIESCENT,
 )
 def termination(view: View) -> Iterator[Violation]:
-    crashed, refused, delivered = view.crashed_ever, view.refused, view.delivered
-    owed = [
-        id
-        for id, submitted in view.multicasts.items()
-        if id not in delivered and id not in refused and submitted.node not in crashed
-    ]
+    exempt = view.abandoned | view.refused
+    owed = [id for id in view.multicasts if id not in view.delivered and id not in exempt]
     for node, id in _missing(view, owed):
         yield view.violation("a delivery, its client stayed alive", "none anywhere", node=node, message=id)
 

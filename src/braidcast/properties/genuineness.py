@@ -7,7 +7,7 @@ from itertools import combinations
 
 from braidcast.core.client import MessageId
 from braidcast.core.topology import Pid
-from braidcast.history.envelope import reader, reads
+from braidcast.history.envelope import kind_name, reader, reads
 from braidcast.history.event import RECEIVE, SEND
 from braidcast.properties.property import PROMISED_GENUINE, states
 from braidcast.properties.view import View
@@ -69,19 +69,18 @@ def transfer_is_genuine(view: View) -> Iterator[Violation]:
 )
 def no_cross_traffic(view: View) -> Iterator[Violation]:
     events, group_of = view.events, view.group_of
-    pairs: dict[tuple[Pid, Pid], str] = {}
+    pairs: dict[tuple[Pid, Pid | None], str] = {}
     for kind, at in view.kinds(SEND):
         if isinstance(kind, type) and reads(kind, "id"):
             continue  # what names a message is judged by `genuineness`
-        name = kind if isinstance(kind, str) else kind.__name__
+        name = kind_name(kind)
         for position in at:
             event = events[position]
-            pairs[event[2], event[5]] = name
-    related = {
-        pair for dest in {m.dest for m in view.multicasts.values()} for pair in combinations(sorted(dest), 2)
-    }
-    for (node, peer), name in sorted(pairs.items()):
-        g, h = group_of.get(node), group_of.get(peer)
+            if isinstance(kind, type) or event[6].id is None:
+                pairs[event[2], event[5]] = name
+    related = {pair for dest in {m.dest for m in view.multicasts.values()} for pair in combinations(sorted(dest), 2)}
+    for (node, peer), name in pairs.items():
+        g, h = group_of.get(node), None if peer is None else group_of.get(peer)
         if g is not None and h is not None and g != h and (min(g, h), max(g, h)) not in related:
             yield view.violation(
                 f"nothing between groups {g} and {h}, which share no message", f"{name} to node {peer}", node=node

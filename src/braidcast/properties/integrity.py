@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from braidcast.core.client import MessageId
 from braidcast.core.timestamps import show_timestamp
 from braidcast.properties.property import QUIESCENT, states
-from braidcast.properties.view import Delivery, Log, View
+from braidcast.properties.view import Delivery, Log, Submitted, View
 from braidcast.properties.violation import Violation
 
 
@@ -20,13 +20,12 @@ def delivered_was_multicast(view: View) -> Iterator[Violation]:
             if submitted is None:
                 yield view.violation("a multicast of what is delivered", "none", node=d.node, message=d.id)
             elif submitted.dest != d.dest:
-                yield view.violation(
-                    f"destinations {submitted.dest}", f"{d.dest}", node=d.node, message=d.id
-                )
-            elif (submitted.batch_count or d.batch_count) and submitted[4:] != d[6:8]:
-                yield view.violation(
-                    f"the batch {_batch(*submitted[4:])}", _batch(*d[6:8]), node=d.node, message=d.id
-                )
+                yield view.violation(f"destinations {submitted.dest}", f"{d.dest}", node=d.node, message=d.id)
+            elif (submitted.batch_count, submitted.batch_count and submitted.batch_first) != (
+                d.batch_count,
+                d.batch_count and d.batch_first,
+            ):
+                yield view.violation(f"the batch {_batch(submitted)}", _batch(d), node=d.node, message=d.id)
 
 
 @states("A message is delivered only at members of its destination groups.", "section 5, validity")
@@ -116,5 +115,5 @@ def replies_are_true(view: View) -> Iterator[Violation]:
             )  # fmt: skip
 
 
-def _batch(first: int, count: int) -> str:
-    return f"of {count} messages from {first}" if count else "of none"
+def _batch(unit: Submitted | Delivery) -> str:
+    return f"of {unit.batch_count} messages from {unit.batch_first}" if unit.batch_count else "of none"

@@ -44,9 +44,9 @@ class Property:
     judge: Judge
 
     def __call__(self, view: View) -> Iterator[Violation]:
-        """Every violation that a history shows, none if it is out of scope."""
+        """Every violation that a history shows, once; none if it is out of scope."""
         if self.scope.holds(view):
-            for violation in self.judge(view):
+            for violation in dict.fromkeys(self.judge(view)):
                 yield violation._replace(property=self.name)
 
 

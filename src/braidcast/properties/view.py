@@ -15,15 +15,18 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from braidcast.core.application import Delivered
+from braidcast.core.ballots import Ballot
 from braidcast.core.client import MessageId
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid, Pids
-from braidcast.history.envelope import kind_name, reader
-from braidcast.history.event import CRASH, DELIVER, MULTICAST, PERSIST, RESTART, SEND, Event, History
 from braidcast.history.columns import Row
+from braidcast.history.envelope import kind_name, reader, reads
+from braidcast.history.event import CRASH, DELIVER, MULTICAST, PERSIST, RESTART, SEND, Event, History
+from braidcast.properties.marks import Marks
 from braidcast.properties.violation import Violation
 
 Kind = type | str
@@ -35,6 +38,7 @@ class Submitted(NamedTuple):
 
     position: int
     node: Pid
+    incarnation: int
     id: MessageId
     dest: Dest
     batch_first: int
@@ -115,6 +119,8 @@ class View:
         """The log of each process as it was at the end."""
         self.strays: list[Delivery] = []
         """Deliveries at processes that are in no group."""
+        self.resumed: list[tuple[int, Pid, Timestamp]] = []
+        """Restarts with lost effects: where, who, and up to which gts the effects reach."""
         self._find_logs()
         self.has_gts = any(log.deliveries and log.deliveries[0].gts for log in self.log_of.values())
 
@@ -125,9 +131,25 @@ class View:
             return []
         return [(k, at) for k, at in found.items() if name is None or kind_name(k) == name]
 
+    @property
+    def event_names(self) -> list[str]:
+        """The names of events that occur."""
+        return list(self._index)
+
     def at(self, event: str, name: str) -> list[int]:
         """The positions of the events of this name that carry this kind of message."""
-        found = [position for _, at in self.kinds(event, name) for position in at]
+        return [position for _, at in self.kinds(event, name) for position in at]
+
+    def in_order(self, *wanted: tuple[str, tuple[str, ...]]) -> list[tuple[int, str, Kind]]:
+        """The positions of all events that carry one of these kinds, with the name and the kind."""
+        found = [
+            (position, name, kind)
+            for event, names in wanted
+            for kind, at in self._index.get(event, {}).items()
+            if (name := kind_name(kind)) in names
+            for position in at
+        ]
+        found.sort(key=itemgetter(0))
         return found
 
     def violation(
@@ -186,6 +208,22 @@ class View:
         return ids[: bisect_right(stamps, upto)]
 
     @cached_property
+    def marks(self) -> Marks:
+        """How far each application was at any time."""
+        moves = [(d.position, log.node, d.gts) for log in self.logs for d in log.deliveries]
+        moves += [(r.position, log.node, r.gts) for log in self.logs for r in log.restores]
+        return Marks(self.group_of, moves, self.resumed)
+
+    @cached_property
+    def abandoned(self) -> frozenset[MessageId]:
+        """What a client multicast that crashed, or forgot everything and began again, afterwards."""
+        newest: dict[Pid, int] = {}
+        for m in self.multicasts.values():
+            newest[m.node] = max(newest.get(m.node, 0), m.incarnation)
+        crashed = self.crashed_ever
+        return frozenset(id for id, m in self.multicasts.items() if m.node in crashed or m.incarnation < newest[m.node])
+
+    @cached_property
     def crashed_ever(self) -> frozenset[Pid]:
         """Processes and clients that were down at some time."""
         events = self.events
@@ -197,6 +235,32 @@ class View:
         """Messages that a process declined to order."""
         found = [(reader(kind, "id"), at) for kind, at in self.kinds(SEND, "refused")]
         return frozenset(get(self.events[position][6]) for get, at in found for position in at)
+
+    @cached_property
+    def proposals(self) -> list[tuple[Pid, MessageId, Group, Ballot, Timestamp]]:
+        """What leaders proposed with ACCEPT: (leader, message, its group, its ballot, local timestamp)."""
+        found: list[tuple[Pid, MessageId, Group, Ballot, Timestamp]] = []
+        for kind, at in self.kinds(SEND, "accept"):
+            if not all(reads(kind, name) for name in ("id", "ballot", "lts")):
+                continue
+            get_id, get_group = reader(kind, "id"), reader(kind, "group")
+            get_ballot, get_lts = reader(kind, "ballot"), reader(kind, "lts")
+            last: tuple[Any, Pid | None] = None, None
+            for position in at:
+                event = self.events[position]
+                what = event[6]
+                if what is last[0] and event[2] == last[1]:
+                    continue  # the same message to the next receiver
+                last = what, event[2]
+                id, ballot, lts, group = get_id(what), get_ballot(what), get_lts(what), get_group(what)
+                if id is not None and ballot is not None and lts is not None and group is not None:
+                    found.append((event[2], id, group, ballot, lts))
+        return found
+
+    @cached_property
+    def lts_proposed(self) -> dict[tuple[MessageId, Group, Ballot], Timestamp]:
+        """The local timestamp of each message per group and ballot."""
+        return {(id, group, ballot): lts for _, id, group, ballot, lts in self.proposals}
 
     @cached_property
     def has_acceptances(self) -> bool:
@@ -216,7 +280,13 @@ class View:
                 id = get_id(what)
                 if id not in self.multicasts:
                     self.multicasts[id] = Submitted(
-                        position, event[2], id, get_dest(what), get_first(what) or 0, get_count(what) or 0
+                        position,
+                        event[2],
+                        event[3],
+                        id,
+                        get_dest(what) or (),
+                        get_first(what) or 0,
+                        get_count(what) or 0,
                     )
 
     def _find_logs(self) -> None:
@@ -231,6 +301,7 @@ class View:
             if event[4] == RESTART:
                 upto = None if what is None else what.gts
                 if log is not None and upto is not None:
+                    self.resumed.append((position, log.node, upto))
                     self._take_back(log, upto)
                 continue
             if type(what) is Delivered:

@@ -71,6 +71,8 @@ class Client(Endpoint):
         self.latencies: dict[MessageId, Ticks] = {}
         """Of every complete unit, from the first send to the reply of the last group."""
         self.submitted: list[Multicast] = []
+        self.named: dict[str, Multicast] = {}
+        """What scenarios call them."""
         self.refused: dict[MessageId, str] = {}
         self.forgotten: list[MessageId] = []
         """Under way when the client died or was restarted: nobody waits for these."""
@@ -96,6 +98,8 @@ class Client(Endpoint):
 
     def _submit(self, submission: Submission) -> None:
         multicast = self._form(submission.dest, submission.payload, submission.batch_count)
+        if submission.name:
+            self.named[submission.name] = multicast
         if submission.dies:
             receivers = submission.via or self._receivers(multicast.dest)
             self.network.send(self, [(receivers[:1], multicast)])
@@ -199,15 +203,21 @@ class Client(Endpoint):
     def restart(self) -> None:
         """Forget everything; begin a new session."""
         self._forget()
+        if self.recorder is not None:
+            self.recorder.crashed(self)
         self.session += 1
         self.incarnation += 1
         self.seq = self.numbered = 0
+        if self.recorder is not None:
+            self.recorder.restarted(self, None)
 
     def die(self) -> None:
         """Never do anything again."""
         self._forget()
         self.waiting.clear()
         self.up = False
+        if self.recorder is not None:
+            self.recorder.crashed(self)
 
     def _forget(self) -> None:
         self.forgotten += self.units

@@ -18,6 +18,9 @@ from braidcast.simulator.network import Network
 from braidcast.simulator.node import Node
 from braidcast.simulator.world import World
 
+SHORTLY: Delay = Uniform(50, 500)
+BACK_OR_FORTH: Delay = Uniform(-500, 500)
+
 FaultKind = Literal[
     "crash", "crash_leader", "crash_group", "crash_all", "break", "partition", "one_way", "pause", "clock"
 ]
@@ -35,6 +38,8 @@ class Fault:
     """For crash_leader and crash_group."""
     ticks: Ticks = 0
     """How long it lasts; for `clock`, by how much the clock steps."""
+    forced: bool = False
+    """Crash even if more than a minority of the group is down then."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,10 @@ class FaultRates:
     one_ways: float = 0.0
     pauses: float = 0.0
     clock_steps: float = 0.0
-    downtime: Delay = Uniform(50, 500)
-    partition_time: Delay = Uniform(50, 500)
-    pause_time: Delay = Uniform(50, 500)
-    clock_step: Delay = Uniform(-500, 500)
+    downtime: Delay = SHORTLY
+    partition_time: Delay = SHORTLY
+    pause_time: Delay = SHORTLY
+    clock_step: Delay = BACK_OR_FORTH
 
 
 def draw_faults(rates: FaultRates, topology: Topology, random: Random) -> tuple[Fault, ...]:
@@ -126,7 +131,7 @@ class Faults:
         match fault.kind:
             case "crash" | "crash_leader":
                 pid = fault.pids[0] if fault.kind == "crash" else self.leader_of(fault.group)
-                effective = self.may_crash(pid)
+                effective = self.nodes[pid].up if fault.forced else self.may_crash(pid)
                 if effective:
                     self.crash(pid)
                     self._end_later(fault, self.restart, pid)

@@ -12,6 +12,8 @@ from braidcast.simulator.delays import Delay, DelaySource, Uniform
 FIRST_CLIENT: Pid = 1000
 """Clients are numbered from here, unless a topology has processes there."""
 
+EVERY_NOW_AND_THEN: Delay = Uniform(0, 40)
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -29,6 +31,8 @@ class Submission:
     """Send it once more after so many ticks, whatever has happened; 0: no."""
     dies: bool = False
     """The client dies between two sends: only the first receiver gets it, and nothing is ever retried."""
+    name: str = ""
+    """What a scenario calls it."""
     new_session: bool = False
     """The client was restarted just before: it has forgotten everything but its name and begins a new session."""
 
@@ -41,7 +45,7 @@ class Load:
     messages: int = 20
     """In all, over all clients."""
     start: Ticks = 0
-    gap: Delay = Uniform(0, 40)
+    gap: Delay = EVERY_NOW_AND_THEN
     """Ticks between submissions of one client."""
     spread: tuple[int, ...] = ()
     """How often a message has 1, 2, ... destination groups, as weights; none: all numbers equally often."""

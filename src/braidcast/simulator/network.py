@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from braidcast.core.application import Connected
 from braidcast.core.process import Ticks
 from braidcast.core.topology import Pid, Pids
 from braidcast.history.event import SEND, Event
@@ -27,6 +26,8 @@ from braidcast.simulator.recorder import Recorder
 from braidcast.simulator.world import World, new
 
 Pair = tuple[Pid, Pid]
+ONE_HOP: Delay = Constant(10)
+TWO_HOPS: Delay = Constant(20)
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,11 @@ class Regions:
 class NetworkPlan:
     """How the network behaves when nothing is wrong, and what may go wrong by itself."""
 
-    delay: Delay = Constant(10)
+    delay: Delay = ONE_HOP
     links: Mapping[Pair, Delay] = field(default_factory=dict)
     """Delays of single links, (sender, receiver), before all else."""
     regions: Regions | None = None
-    reconnect: Delay = Constant(20)
+    reconnect: Delay = TWO_HOPS
     stale: float = 0.0
     """Of what was in flight on a session that broke, how much still arrives; half of that arrives twice."""
     lose: Mapping[str, float] = field(default_factory=dict)

@@ -278,4 +278,3 @@ class Node(Endpoint):
         for sender, message in waiting:
             self.receive(sender, message)
         self.timers.catch_up()
-

@@ -99,6 +99,7 @@ class CatchingUp(Ordering):
             entry = self.entry_for(known.id, known.dest)
             if entry.body is None:
                 entry.body = known.body
+            self.hold_number(known.number)
             self.learn_committed(entry, known.lts, known.gts)
             self.deliver_next(entry)
             count += 1

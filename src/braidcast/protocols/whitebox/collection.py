@@ -33,7 +33,9 @@ class Collection(CatchingUp):
         """Collect, and return the floor for the members: up to where rule (a) holds."""
         self.applied[self.me] = self.durably_applied()
         marks = sorted([self.applied.get(p, 0) for p in self.peers], reverse=True)
-        self.stable_here = max(self.stable_here, marks[self.quorum - 1])
+        # Followers that deliver early may be ahead of their leader, and it would then wait for ever for groups that
+        # have collected: what the leader itself has not delivered is not stable.
+        self.stable_here = max(self.stable_here, min(marks[self.quorum - 1], self.applied[self.me]))
         floor = marks[-1]
         if len(self.delivered_log) - self.log_dead > self.options.laggard_entries:
             floor = self.stable_here  # rule (a) by snapshot: a quorum has it, the laggards will be restored

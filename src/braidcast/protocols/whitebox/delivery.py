@@ -42,7 +42,19 @@ class Delivery(State):
 
     def holds_all_issued_before(self, entry: Entry) -> bool:
         """Whether every timestamp that the leader issued before it acknowledged `entry` is known here."""
-        return entry.issued <= self.held
+        return (
+            self.max_delivered_gts >= self.state_begins
+            and entry.issued <= self.held
+            and (not self.gaps or entry.issued < min(self.gaps))
+        )
+
+    def hold_number(self, number: int) -> None:
+        """The timestamp of that number in the leader's ballot is known here; 0 if it is from before."""
+        if number > self.held >= 0:
+            self.gaps.update(range(self.held + 1, number))
+            self.held = number
+        else:
+            self.gaps.discard(number)
 
     def on_deliver(self, sender: Pid, d: Deliver) -> None:
         """Lines 24-31."""

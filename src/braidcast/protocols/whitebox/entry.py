@@ -20,8 +20,8 @@ class Entry:
     """One message. `gts` is 0 until it is committed."""
 
     __slots__ = (
-        "accepts", "acks", "attempts", "body", "bound", "dest", "gts", "id", "issued", "lts", "missing", "phase",
-        "quorums", "repeated", "retry_at", "since", "vector",
+        "accepts", "acks", "attempts", "body", "bound", "dest", "gts", "id", "issued", "lts", "missing", "number",
+        "phase", "quorums", "repeated", "retry_at", "since", "vector",
     )  # fmt: skip
 
     def __init__(self, id: MessageId, dest: Dest, quorums: int, now: Ticks) -> None:
@@ -43,6 +43,8 @@ class Entry:
         """Who acknowledged which ballots, as a bit mask of processes."""
         self.quorums = quorums
         """No fewer acknowledgements than this can be a quorum of every group."""
+        self.number = 0
+        """The how many-th timestamp of the current ballot this is; 0 if it is from an earlier one."""
         self.issued = 0
         """Early delivery: how many timestamps the leader had issued when it acknowledged."""
         self.since: Ticks = now

@@ -15,7 +15,10 @@ from braidcast.protocols.parts.dedup import DedupState
 
 @message
 class Known:
-    """What one process knows of one message; the body only where the receiver lacks it."""
+    """What one process knows of one message; the body only where the receiver lacks it.
+
+    From a leader, `number` is that of the timestamp if it was issued in the leader's ballot.
+    """
 
     id: MessageId
     dest: Dest
@@ -23,6 +26,7 @@ class Known:
     lts: Timestamp
     gts: Timestamp
     body: Multicast | None = None
+    number: int = 0
 
 
 # -- normal case ------------------------------------------------------------------------------------------------------
@@ -37,7 +41,10 @@ class Forwarded:
 
 @message
 class Accept:
-    """Line 9: the leader of `group` proposes `lts` in `ballot`. Only its own group gets the body."""
+    """Line 9: the leader of `group` proposes `lts` in `ballot`. Only its own group gets the body.
+
+    `number` counts the timestamps that were issued in that ballot; 0 for one from an earlier ballot.
+    """
 
     id: MessageId
     dest: Dest
@@ -45,6 +52,7 @@ class Accept:
     ballot: Ballot
     lts: Timestamp
     body: Multicast | None
+    number: int = 0
 
 
 @message
@@ -176,8 +184,9 @@ class Bodies:
 class NewState:
     """Line 56, as the difference to what the receiver reported, in pieces that are installed together.
 
-    `serial` tells apart two transfers in one ballot. `issued` counts what the leader has issued in this ballot and
-    this state includes.
+    `serial` tells apart two transfers in one ballot. Of the timestamps that the leader has issued in this ballot, up to
+    number `issued`, the state lacks those in `proposed`: they are not accepted yet. Of what was delivered, it may lack
+    anything up to `collected`.
     """
 
     ballot: Ballot
@@ -188,6 +197,8 @@ class NewState:
     known: tuple[Known, ...]
     dropped: tuple[MessageId, ...]
     issued: int
+    proposed: tuple[int, ...]
+    collected: Timestamp
 
 
 @message

@@ -61,6 +61,7 @@ class Ordering(Delivery):
             entry.body = m
             entry.lts = self.clock << GROUP_BITS | self.group
             entry.phase = PROPOSED
+            entry.number = self.issued
             entry.retry_at = self.out.now + self.options.retry_ticks
             self.pending.push(entry.lts, entry)
         elif entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:
@@ -96,7 +97,7 @@ class Ordering(Delivery):
     def send_accept(self, entry: Entry) -> None:
         """Line 9. Only the own group gets the body; the others learn the timestamp."""
         id, dest = entry.id, entry.dest
-        self.send(self.peers, Accept(id, dest, self.group, self.cballot, entry.lts, entry.body))
+        self.send(self.peers, Accept(id, dest, self.group, self.cballot, entry.lts, entry.body, entry.number))
         if len(dest) > 1:
             remote = self.topology.members_outside(dest, self.group)
             self.send(remote, Accept(id, dest, self.group, self.cballot, entry.lts, None))
@@ -146,24 +147,25 @@ class Ordering(Delivery):
             return
         vector = tuple([accepts[g].ballot for g in entry.dest])
         entry.vector = vector
-        clock = entry.bound >> GROUP_BITS
+        behind = self.clock < entry.bound >> GROUP_BITS
+        if behind:  # line 14, also for what was accepted before (B4, B6)
+            self.clock = entry.bound >> GROUP_BITS
         if entry.phase < ACCEPTED:
             entry.phase, entry.lts = ACCEPTED, mine.lts
-            self.raise_clock(clock)
             self.persist(Accepted(entry.body, mine.lts, self.clock))
-        elif clock > self.clock:
-            self.clock = clock  # line 14 also for what was accepted before: B4, B6
-            self.persist(Accepted(entry.body, mine.lts, clock))
+        elif behind:
+            self.persist(Accepted(entry.body, mine.lts, self.clock))
         issued = self.issued if self.status is LEADER else 0
         to = self.topology.members(entry.dest) if self.early else leaders_of(vector)
         self.send(to, AcceptAck(entry.id, self.group, vector, issued))
 
     def note_proposed(self, entry: Entry, a: Accept) -> None:
         """Early delivery: a follower knows what its leader proposed, or it would overtake it (1.8)."""
-        if entry.phase == START and a.ballot == self.cballot and self.status is FOLLOWER:
-            entry.phase, entry.lts = PROPOSED, a.lts
-            self.held += 1
-            self.pending.push(a.lts, entry)
+        if a.ballot == self.cballot and self.status is FOLLOWER:
+            self.hold_number(a.number)
+            if entry.phase == START:
+                entry.phase, entry.lts = PROPOSED, a.lts
+                self.pending.push(a.lts, entry)
 
     # -- lines 17-20: a quorum in every group commits ----------------------------------------------------------------
 

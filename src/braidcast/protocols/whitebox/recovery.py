@@ -175,13 +175,13 @@ class Recovery(Collection):
         size = self.options.chunk_entries
         parts = max(1, -(-len(known) // size))
         self.serial += 1
-        unaccepted = sum(1 for entry in self.entries.values() if entry.phase == PROPOSED)
+        proposed = tuple(sorted([entry.number for entry in self.entries.values() if entry.phase == PROPOSED]))
         for part in range(parts):
             piece = known[part * size : (part + 1) * size]
             drop = dropped if not part else ()
             state_piece = NewState(
-                self.ballot, self.serial, part, parts, self.clock, piece, drop, self.issued - unaccepted
-            )
+                self.ballot, self.serial, part, parts, self.clock, piece, drop, self.issued, proposed, self.collected
+            )  # fmt: skip
             self.send((follower,), state_piece)
 
     # -- lines 57-62: a follower takes over the state ----------------------------------------------------------------
@@ -212,7 +212,7 @@ class Recovery(Collection):
         self.persist(record)
         self.install(record)
         self.status = FOLLOWER
-        self.held = s.issued
+        self.held, self.gaps, self.state_begins = s.issued, set(s.proposed), s.collected
         self.asked = -1
         if self.early:
             self.rebuild_pending()
@@ -230,6 +230,7 @@ class Recovery(Collection):
             if entry is not None and entry.phase == ACCEPTED:
                 entry.unpropose()
         for entry in self.entries.values():
+            entry.number = 0
             if entry.phase == PROPOSED:
                 entry.unpropose()
             if not entry.gts:

@@ -15,8 +15,8 @@ from braidcast.protocols.whitebox.options import Options
 
 NEVER: Ticks = -(1 << 60)
 """Longer ago than any time-out."""
-UNCOUNTED = -(1 << 60)
-"""`held` of a process that cannot know how many timestamps it missed: it does not deliver early in this ballot."""
+UNCOUNTED = -1
+"""`held` of a process that cannot know which timestamps it missed: it does not deliver early in this ballot."""
 
 
 class State(Process):
@@ -26,7 +26,7 @@ class State(Process):
         # constants
         "early", "group", "home", "options", "others", "peers", "quorum", "topology",
         # normal case
-        "ballot", "cballot", "clock", "dedup", "entries", "held", "issued", "max_delivered_gts", "pending", "status",
+        "ballot", "cballot", "clock", "dedup", "entries", "gaps", "held", "state_begins", "issued", "max_delivered_gts", "pending", "status",
         # what was delivered and is not collected
         "collected", "delivered_log", "log_dead", "retained", "snapshot",
         # leader: what the members and the other groups have made durable; hints
@@ -64,7 +64,11 @@ class State(Process):
         self.issued = 0
         """Leader: how many timestamps it issued in this ballot."""
         self.held = 0
-        """Early delivery: how many of them this follower holds."""
+        """Early delivery: this follower holds all of them up to this number,"""
+        self.state_begins: Timestamp = 0
+        """Early delivery: what this follower had not delivered up to here, it can only get from its leader."""
+        self.gaps: set[int] = set()
+        """except these, whose ACCEPTs were lost or are late."""
 
         self.delivered_log: list[Entry] = []
         """By gts; collected entries stay in it, marked, until it is compacted."""
@@ -128,11 +132,10 @@ class State(Process):
         """The entry of `id`, made if there is none."""
         entry = self.entries.get(id)
         if entry is None:
-            quorums = sum([quorum for _, quorum in self.topology.quorums(dest)])
-            entry = self.entries[id] = Entry(id, dest, quorums, self.out.now)
+            entry = self.entries[id] = Entry(id, dest, self.topology.quorum_size(dest), self.out.now)
         elif not entry.dest:  # acknowledged early by somebody before the first ACCEPT came
             entry.dest, entry.missing = dest, len(dest)
-            entry.quorums = sum([quorum for _, quorum in self.topology.quorums(dest)])
+            entry.quorums = self.topology.quorum_size(dest)
         return entry
 
     def raise_clock(self, clock: int) -> None:
@@ -146,7 +149,7 @@ class State(Process):
 
     def known(self, entry: Entry, with_body: bool) -> Known:
         """`entry` as it travels and as it is recorded."""
-        return Known(entry.id, entry.dest, entry.phase, entry.lts, entry.gts, entry.body if with_body else None)
+        return Known(entry.id, entry.dest, entry.phase, entry.lts, entry.gts, entry.body if with_body else None, entry.number)
 
     def known_entries(self, with_bodies: bool) -> tuple[Known, ...]:
         """All that is ACCEPTED or COMMITTED; PROPOSED is nobody's business but the leader's (1.3, 1.8)."""

@@ -8,6 +8,7 @@ that is reachable twice (an entry in a dict and in a heap) is one object again a
   by identity after every step, so a process that changes one is an error and not an unsound search.
 - Messages never change, so they are held once and referred to by number.
 - Parts (adopted processes) are captured with their owner and restored in place; all must exist at creation.
+- A string in a slot (a status) is the same object as the constant that was assigned; deeper ones are only equal.
 - An object with `canonical()` is compared by what that returns (a heap: its sorted content), any other object field
   by field.
 - Dicts are compared without the order of their keys. A process whose outputs follow that order needs
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
 from io import BytesIO
+from sys import intern
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -132,28 +134,32 @@ class Freezer:
             self.messages.append(message)
         return number
 
-    def freeze(self, layout: Layout) -> tuple[bytes, bytes]:
-        """The key (a digest) and the frozen form of the state of the process that `layout` is of."""
+    def key(self, layout: Layout) -> bytes:
+        """A digest of the state of the process that `layout` is of."""
         for part, name, held in layout.constants:
             if getattr(part, name, None) is not held:
                 raise CannotCapture(f"{type(part).__name__}.{name} changed, but a {type(held).__name__} is constant")
-        states = [
-            [getattr(part, name, _ABSENT) for name in names]
-            for part, names in zip(layout.parts, layout.names, strict=True)
-        ]
         self._parts = {id(part): number for number, part in enumerate(layout.parts)}
         self._met = {}
         # Version 2 of marshal writes equal values to equal bytes; later ones also show who shares an object.
-        key = blake2b(marshal.dumps(self.canonical(states), 2), digest_size=16).digest()
-        return key, self._pickle(states)
+        return blake2b(marshal.dumps(self.canonical(_states(layout)), 2), digest_size=16).digest()
+
+    def freeze(self, layout: Layout) -> bytes:
+        """The frozen form of the state of the process that `layout` is of."""
+        self._parts = {id(part): number for number, part in enumerate(layout.parts)}
+        into = BytesIO()
+        _Pickler(into, self).dump(_states(layout))
+        return into.getvalue()
 
     def thaw(self, layout: Layout, frozen: bytes) -> None:
         """Give the process that `layout` is of the state that was frozen."""
         states = _Unpickler(BytesIO(frozen), self, layout).load()
         for part, names, values in zip(layout.parts, layout.names, states, strict=True):
             for name, value in zip(names, values, strict=True):
-                if value is not _ABSENT and value != _ABSENT:
+                if type(value) is not str:
                     setattr(part, name, value)
+                elif value != _ABSENT:
+                    setattr(part, name, intern(value))
                 elif hasattr(part, name):
                     delattr(part, name)
 
@@ -215,14 +221,9 @@ class Freezer:
             return tuple([(canonical(k), canonical(v)) for k, v in value.items()])
         return tuple([(canonical(k), canonical(value[k])) for k in _in_order(list(value))])
 
-    # -- the frozen form -----------------------------------------------------------------------------------------
-    def _pickle(self, states: Any) -> bytes:
-        into = BytesIO()
-        _Pickler(into, self).dump(states)
-        return into.getvalue()
-
-    def persistent(self, value: Any) -> Any:
-        """How the pickle refers to something that it does not contain; `None` for all that it contains."""
+    # -- the frozen form: a pickle that refers to messages, parts and constants by number ------------------------
+    def reduce(self, value: Any) -> Any:
+        """How the pickler writes an object that is no plain data; `NotImplemented` for its usual way."""
         kind = type(value)
         rule = self._pickle_rules.get(kind)
         if rule is None:
@@ -231,12 +232,12 @@ class Freezer:
 
     def _pickle_rule_for(self, value: Any) -> Callable[[Any], Any]:
         if is_message(value) and not _is_frozen_dataclass(type(value)):
-            return self.number_of
+            return lambda x: (_held, ("message", self.number_of(x)))
         if isinstance(value, Process):
-            return lambda x: ("part", self._part_number(x))
+            return lambda x: (_held, ("part", self._part_number(x)))
         if isinstance(value, Topology | FunctionType) or _is_frozen_dataclass(type(value)):
-            return lambda x: ("constant", self._constant_number(x))
-        return _contained
+            return lambda x: NotImplemented if x is _held else (_held, ("constant", self._constant_number(x)))
+        return _as_usual
 
     def _part_number(self, part: Process) -> int:
         number = self._parts.get(id(part))
@@ -251,32 +252,48 @@ class Freezer:
             self._constants.append(value)
         return number
 
-    def held(self, reference: Any, layout: Layout) -> Any:
-        """What a reference in a pickle stands for."""
-        if type(reference) is int:
-            return self.messages[reference]
-        what, number = reference
+    def held(self, what: str, number: int, layout: Layout) -> Any:
+        """What a pickle refers to."""
+        if what == "message":
+            return self.messages[number]
         return layout.parts[number] if what == "part" else self._constants[number]
+
+
+def _held(what: str, number: int) -> Any:
+    """Stands in pickles for `Freezer.held`."""
+    raise TypeError("only a Freezer reads what a Freezer has written")
 
 
 class _Pickler(pickle.Pickler):
     def __init__(self, into: BytesIO, freezer: Freezer) -> None:
         super().__init__(into, 5)
-        self.persistent_id = freezer.persistent  # type: ignore[method-assign]
+        self.reducer_override = freezer.reduce  # type: ignore[method-assign]
 
 
 class _Unpickler(pickle.Unpickler):
     def __init__(self, source: BytesIO, freezer: Freezer, layout: Layout) -> None:
         super().__init__(source)
-        self.persistent_load = lambda reference: freezer.held(reference, layout)  # type: ignore[method-assign]
+        self.freezer, self.layout = freezer, layout
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "_held" and module == __name__:
+            return lambda what, number: self.freezer.held(what, number, self.layout)
+        return super().find_class(module, name)
+
+
+def _states(layout: Layout) -> list[list[Any]]:
+    return [
+        [getattr(part, name, _ABSENT) for name in names]
+        for part, names in zip(layout.parts, layout.names, strict=True)
+    ]
+
+
+def _as_usual(_: Any) -> Any:
+    return NotImplemented
 
 
 def _itself(value: Any) -> Any:
     return value
-
-
-def _contained(_: Any) -> None:
-    return None
 
 
 def _in_order(values: list[Any]) -> list[Any]:

@@ -128,17 +128,18 @@ class DelayBounded:
         delayed: list[Timed] = []
         for count, state in enumerate(level):
             locals_, flight, budget, number = state
-            if flight:
-                event = flight[0]
+            for place, event in enumerate(flight):  # the oldest that can come; nearly always the first
                 index = receiver[event]
                 local = locals_[index]
                 result = memo[local].get(event) or execute(local, event)
                 after = result[0]
-                changed = locals_ if after == local else locals_[:index] + (after,) + locals_[index + 1 :]
+                if after < 0:
+                    continue
+                changed = locals_ if after == local else (*locals_[:index], after, *locals_[index + 1:])
                 sent = result[3]
                 if sent and self.environment.may_stop:
                     sent = tuple([e for e in sent if not stopped[changed[receiver[e]]]])
-                new = flight[1:] + sent
+                new = flight[:place] + flight[place + 1 :] + sent
                 mark = hash((changed, new, budget))
                 self.transitions += 1
                 if mark not in seen:
@@ -150,29 +151,28 @@ class DelayBounded:
                     if view[after] != view[local] or steps.error[after]:
                         self._check(next_state)
                 if may_delay:
-                    new = self._delayed(flight)
+                    new = self._delayed(flight, place)
                     self.transitions += 1
                     if hash((locals_, new, budget)) not in seen:
                         delayed.append(Timed(locals_, new, budget, len(parents)))
                         parents.append(number)
                         moves.append(self._delay_move(event))
-            elif not environment.must_fire(locals_):
-                self._end(state)
+                break
+            else:
+                if not environment.must_fire(locals_):
+                    self._end(state)
             if not (idle and environment.is_spent(budget)):
                 self._expand_environment(state, made)
             if self.findings.stopped_by or (not count % CHECK_EVERY and self._is_over(began)):
                 break
         return made, delayed
 
-    def _delayed(self, flight: Flight) -> Flight:
+    def _delayed(self, flight: Flight, place: int) -> Flight:
         """The oldest message and all others on its channel go behind the rest."""
         of = self.steps.event
-        sender, to, _ = of[flight[0]]
-        behind = [e for e in flight if of[e][1] == to and of[e][0] == sender]
-        if len(behind) == 1:
-            return (*flight[1:], flight[0])
-        held = set(behind)
-        return tuple([e for e in flight if e not in held] + behind)
+        sender, to, _ = of[flight[place]]
+        behind = tuple([e for e in flight if of[e][1] == to and of[e][0] == sender])
+        return tuple([e for e in flight if of[e][1] != to or of[e][0] != sender]) + behind
 
     def _delay_move(self, event: Event) -> int:
         number = self._delays.get(event)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from braidcast.core.application import Connected
-from braidcast.simulator.explorer.moves import ClockStep, Fire, Lose, Move, Resubmit, Restart, Stop
+from braidcast.simulator.explorer.moves import ClockStep, Fire, Lose, Move, Restart, Resubmit, Stop
 from braidcast.simulator.explorer.queues import Event
 from braidcast.simulator.explorer.setup import MOVES_OF_THE_ENVIRONMENT
 from braidcast.simulator.explorer.steps import MODE, Local, Mode, Steps
@@ -88,7 +88,7 @@ class Environment:
             return None
         if counts[place] == UNLIMITED:
             return budget
-        return self._number(counts[:place] + (counts[place] - 1,) + counts[place + 1 :])
+        return self._number((*counts[:place], counts[place] - 1, *counts[place + 1:]))
 
     def must_fire(self, locals_: Locals) -> bool:
         """Whether a timer that must fire is pending, so that the state is not final."""
@@ -122,7 +122,7 @@ class Environment:
                 if after is None:
                     continue
                 result = steps.memo[local].get(e) or steps.execute(local, e)
-                changed = locals_[:index] + (result.local,) + locals_[index + 1 :]
+                changed = (*locals_[:index], result.local, *locals_[index + 1:])
                 changed, mark = self._adjusted(changed, result.mark, budget, after)
                 yield Effect(Fire(steps.pids[index], timer), changed, mark, result.events, after)
 
@@ -132,7 +132,7 @@ class Environment:
             if steps.stopped[local]:
                 continue
             result = steps.restart(local)
-            changed = locals_[:index] + (result.local,) + locals_[index + 1 :]
+            changed = (*locals_[:index], result.local, *locals_[index + 1:])
             changed, mark = self._adjusted(changed, result.mark, budget, after)
             events = result.events
             if self._connected:
@@ -147,7 +147,7 @@ class Environment:
             if steps.stopped[local]:
                 continue
             result = steps.stop(local)
-            changed = locals_[:index] + (result.local,) + locals_[index + 1 :]
+            changed = (*locals_[:index], result.local, *locals_[index + 1:])
             changed, mark = self._adjusted(changed, result.mark, budget, after)
             yield Effect(Stop(steps.pids[index]), changed, mark, (), after, lost_to=index, closes=True)
 
@@ -166,7 +166,7 @@ class Environment:
         for index, local in enumerate(locals_):
             result = steps.step_clock(local)
             if result is not None:
-                changed = locals_[:index] + (result.local,) + locals_[index + 1 :]
+                changed = (*locals_[:index], result.local, *locals_[index + 1:])
                 wall = steps.wall_of(index, steps.wall[result.local])
                 yield Effect(ClockStep(steps.pids[index], wall), changed, result.mark, (), budget)
 

@@ -110,7 +110,7 @@ class Search:
         )  # fmt: skip
         push, parents, moves = queues.push, self.parents, self.moves
         error, idle = steps.error, not steps.setup.walls
-        limits, findings = self.limits, self.findings
+        findings = self.findings
         transitions = 0
         next_level: list[State] = []
         for count, state in enumerate(level):
@@ -120,13 +120,15 @@ class Search:
                 event = head[queue]
                 if event < 0:
                     continue
-                final = False
                 index = receiver[event]
                 local = locals_[index]
                 result = memo[local].get(event)
                 if result is None:
                     result = execute(local, event)
                 after, sends, mark, _ = result
+                if after < 0:
+                    continue
+                final = False
                 mark ^= fingerprint ^ pop_mark[queue]
                 for to, sequence in sends:
                     before = net.get(to, to)
@@ -149,7 +151,7 @@ class Search:
                 if after == local:
                     made = State(mark, locals_, new, budget, len(parents))
                 else:
-                    changed = locals_[:index] + (after,) + locals_[index + 1 :]
+                    changed = (*locals_[:index], after, *locals_[index + 1:])
                     made = State(mark, changed, new, budget, len(parents))
                 parents.append(number)
                 moves.append(event)

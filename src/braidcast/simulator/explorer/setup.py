@@ -54,6 +54,9 @@ class Setup:
     """Kind of timer -> how often it may fire; `None` for always. Timers that are not named never fire."""
     walls: Mapping[Pid, Sequence[Ticks]] = field(default_factory=dict)
     """Readings that the wall clock of a process goes through, each from any moment on; it may step back."""
+    patient: bool = False
+    """Whether a client's copy waits until its receiver leads, as if the client knew who does; otherwise it may come
+    at any moment, and a follower that forwards it makes many more states."""
     connected: bool = False
     """Whether both ends of a new session get `Connected` as its first message."""
     now: Ticks = NOW

@@ -40,6 +40,10 @@ class Result(NamedTuple):
     """All that was sent, in order."""
 
 
+WAITS = Result(-1, (), 0, ())
+"""The result of an input that cannot come yet."""
+
+
 class Mode(NamedTuple):
     """What of a local state can still be seen."""
 
@@ -127,6 +131,9 @@ class Steps:
         index = self._owner[local]
         process, layout = self._bench[index], self._layouts[index]
         self.freezer.thaw(layout, self._frozen[local])
+        if self.setup.patient and sender not in self.index_of and process.role != "leader":
+            self.memo[local][event] = WAITS
+            return WAITS
         fired = event if self.is_timer[event] else None
         if type(message) is Connected:
             sender = process.me  # it travels with what the peer sends, but comes from the driver
@@ -220,10 +227,10 @@ class Steps:
             out.take()
         pending = self.timers[before] if before is not None and how[0] != "restart" else ()
         local = self._intern(
-            index=index, mode=mode, captured=self.freezer.freeze(layout), log=log, wall=wall,
+            index=index, mode=mode, state=self.freezer.key(layout), log=log, wall=wall,
             records=self._appended(self._records[before] if before is not None else (), records, mode),
             timers=self._pending(process.me, pending, fired, set_timers, mode), stopped=False, error=error,
-            process=process,
+            process=process, layout=layout,
         )  # fmt: skip
         events = tuple(
             [self.event_of(process.me, q, m) for to, m in sent for q in to if q != process.me and q in self.index_of]
@@ -277,7 +284,7 @@ class Steps:
         if result is None:
             known: dict[str, Any] = {
                 "index": self._owner[local], "mode": self._mode[local], "wall": self.wall[local],
-                "captured": (self._state[local], self._frozen[local]), "log": self.logs[self.delivered[local]],
+                "state": self._state[local], "log": self.logs[self.delivered[local]],
                 "records": self._records[local], "timers": self.timers[local], "stopped": self.stopped[local],
                 "error": self.error[local], "like": local,
             }  # fmt: skip
@@ -286,11 +293,11 @@ class Steps:
         return result
 
     def _intern(
-        self, *, index: int, mode: int, captured: tuple[bytes, bytes], log: Log, records: tuple[int, ...],
+        self, *, index: int, mode: int, state: bytes, log: Log, records: tuple[int, ...],
         timers: tuple[Event, ...], wall: int, stopped: bool, error: str, process: Process | None = None,
-        like: Local | None = None,
+        layout: Layout | None = None, like: Local | None = None,
     ) -> Local:  # fmt: skip
-        state, frozen = captured
+        """The number of a local state: the one that `process` is in now, or one whose process is `like` another's."""
         delivered = self.log_number(log)
         key = (index, mode, state, delivered, records, timers, wall, stopped, error)
         local = self._locals.get(key)
@@ -301,7 +308,11 @@ class Steps:
             self._owner.append(index)
             self._mode.append(mode)
             self._state.append(state)
-            self._frozen.append(frozen)
+            if like is not None:
+                self._frozen.append(self._frozen[like])
+            else:
+                assert layout is not None
+                self._frozen.append(self.freezer.freeze(layout))
             self.delivered.append(delivered)
             self._records.append(records)
             self.timers.append(timers)

@@ -1,0 +1,150 @@
+"""Durability: the record that a message rests on is on disk before the message leaves (protocols.md 1.3).
+
+The rules go by the names of kinds, as the white-box protocol uses them. A driver may join the records of several
+steps before it lets go what they put out, so a later record may stand before an earlier message: an acknowledgement
+of ballot b rests on what was accepted before any state of a ballot above b was installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from braidcast.core.ballots import Ballot, show_ballot
+from braidcast.core.client import MessageId
+from braidcast.core.timestamps import Timestamp, show_timestamp
+from braidcast.core.topology import Pid
+from braidcast.history.envelope import reader
+from braidcast.history.event import DELIVER, PERSIST, SEND
+from braidcast.properties.property import WITH_RECORDS, states
+from braidcast.properties.view import View
+from braidcast.properties.violation import Violation
+
+_RECORDS = ("accepted", "installed", "marked", "transferred", "checkpoint", "promised", "started")
+_VOTES = ("new_leader", "new_leader_ack")
+
+
+class _Disk:
+    """What is durable at one process."""
+
+    __slots__ = ("accepted", "dropped", "installed", "marked", "promised", "restored")
+
+    def __init__(self) -> None:
+        self.accepted: dict[MessageId, Timestamp] = {}
+        """With the local timestamp, 0 where only the id is known."""
+        self.dropped: dict[MessageId, tuple[Ballot, Timestamp]] = {}
+        """In which ballot's state an accepted message was dropped."""
+        self.marked: set[MessageId] = set()
+        self.promised: set[Ballot] = set()
+        self.installed: set[Ballot] = set()
+        self.restored: set[Timestamp] = set()
+
+    def add(self, name: str, kind: type | str, record: Any) -> None:
+        """A record is durable."""
+        if name == "accepted":
+            self.accepted[reader(kind, "id")(record)] = reader(kind, "lts")(record) or 0
+            return
+        if name == "marked":
+            id = reader(kind, "id")(record)
+            self.marked.add(id)
+            self.accepted.setdefault(id, 0)
+            return
+        ballot = reader(kind, "ballot")(record)
+        if ballot is not None:
+            self.promised.add(ballot)
+        if name in ("promised", "started"):
+            return
+        ids = reader(kind, "ids")(record) or ()
+        self.accepted |= dict.fromkeys(ids, 0)
+        if name == "installed":
+            self.installed.add(ballot)
+            for id in reader(kind, "dropped")(record) or ():
+                lts = self.accepted.pop(id, None)
+                if lts is not None:
+                    self.dropped[id] = (ballot, lts)
+            return
+        self.marked.update(ids)
+        gts = reader(kind, "gts")(record)
+        if name == "transferred" and gts is not None:
+            self.restored.add(gts)
+        if name == "checkpoint":
+            self.installed.add(reader(kind, "cballot")(record))
+
+    def lts_accepted(self, id: MessageId, ballot: Ballot) -> Timestamp | None:
+        """What `id` was accepted at, as far as an acknowledgement in `ballot` may rest on it."""
+        lts = self.accepted.get(id)
+        if lts is None and id in self.dropped and ballot < self.dropped[id][0]:
+            return self.dropped[id][1]
+        return lts
+
+
+@states(
+    "An ACCEPT_ACK leaves after its message is on disk, accepted at the local timestamp that it acknowledges; "
+    "a vote after the promise; a NEW_STATE_ACK after the state.",
+    "section 1.3",
+    WITH_RECORDS,
+)
+def persist_precedes_send(view: View) -> Iterator[Violation]:
+    disks: dict[Pid, _Disk] = {p: _Disk() for p in view.group_of}
+    last: tuple[Any, Pid | None] = None, None
+    for position, name, kind in view.in_order((PERSIST, _RECORDS), (SEND, ("accept_ack", "new_state_ack", *_VOTES))):
+        event = view.events[position]
+        node, what = event[2], event[6]
+        disk = disks.get(node)
+        if disk is None or (what is last[0] and node == last[1]):
+            continue
+        if event[4] == PERSIST:
+            disk.add(name, kind, what)
+            continue
+        last = what, node
+        if name == "accept_ack":
+            yield from _judge_ack(view, disk, node, kind, what)
+            continue
+        ballot = reader(kind, "ballot")(what)
+        if ballot is None:
+            continue
+        if ballot not in (disk.promised if name in _VOTES else disk.installed):
+            record = "promised" if name in _VOTES else "installed"
+            yield view.violation(
+                f"{record} {show_ballot(ballot)} on disk before {name}", "nothing of it on disk", node=node
+            )
+
+
+def _judge_ack(view: View, disk: _Disk, node: Pid, kind: type | str, ack: Any) -> Iterator[Violation]:
+    id, vector = reader(kind, "id")(ack), reader(kind, "vector")(ack)
+    dest, group = view.dest_of(id), view.group_of[node]
+    if id is None or not vector or dest is None or group not in dest or len(vector) != len(dest):
+        return
+    ballot = vector[dest.index(group)]
+    held = disk.lts_accepted(id, ballot)
+    if held is None:
+        yield view.violation("accepted on disk before accept_ack", "nothing of it on disk", node=node, message=id)
+        return
+    proposed = view.lts_proposed.get((id, group, ballot))
+    if held and proposed and held != proposed:
+        yield view.violation(
+            f"accepted at {show_timestamp(proposed)} on disk before accept_ack", f"{show_timestamp(held)} on disk",
+            node=node, message=id,
+        )  # fmt: skip
+
+
+@states("The application sees a delivery or a snapshot after its mark is on disk.", "section 1.3", WITH_RECORDS)
+def persist_precedes_delivery(view: View) -> Iterator[Violation]:
+    disks: dict[Pid, _Disk] = {p: _Disk() for p in view.group_of}
+    watched = (PERSIST, ("marked", "transferred", "checkpoint")), (DELIVER, ("delivered", "restored"))
+    for position, name, kind in view.in_order(*watched):
+        event = view.events[position]
+        node, what = event[2], event[6]
+        disk = disks.get(node)
+        if disk is None:
+            continue
+        if event[4] == PERSIST:
+            disk.add(name, kind, what)
+        elif name == "delivered":
+            id = reader(kind, "id")(what)
+            if id not in disk.marked:
+                yield view.violation("marked on disk before its delivery", "no mark", node=node, message=id)
+        elif what.gts not in disk.restored:
+            yield view.violation(
+                f"transferred {show_timestamp(what.gts)} on disk before restored", "no such snapshot", node=node
+            )

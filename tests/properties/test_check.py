@@ -1,0 +1,97 @@
+"""The oracle itself: it must pass what is correct and name what is not, in memory and from disk alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from braidcast.core.errors import OptionError
+from braidcast.history.event import History
+from braidcast.history.store import read_history, write_history
+from braidcast.properties.check import PROPERTIES, check, properties_table
+from tests.properties.histories import correct_history
+from tests.properties.tamper import TAMPERINGS
+
+SEEDS = range(60)
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "properties.md"
+
+
+def a_history(seed: int) -> History:
+    return correct_history(seed, messages=2 + seed % 9, faults=seed % 3 > 0)
+
+
+def test_correct_histories_of_random_groups_violate_nothing() -> None:
+    for seed in range(150):
+        assert check(a_history(seed)) == []
+
+
+@pytest.mark.parametrize("name", TAMPERINGS)
+def test_every_tampering_is_named(name: str) -> None:
+    expected, tampering = TAMPERINGS[name]
+    found = 0
+    for seed in SEEDS:
+        tampered = tampering(Random(seed), a_history(seed))
+        if tampered is None:
+            continue
+        found += 1
+        named = {violation.property for violation in check(tampered)}
+        assert expected in named, f"seed {seed}: {named or 'nothing'}"
+    assert found >= 3, "hardly any history could be tampered with like this: the test shows nothing"
+
+
+@pytest.mark.parametrize("name", TAMPERINGS)
+def test_a_history_read_from_disk_is_judged_like_the_one_in_memory(name: str, tmp_path: Path) -> None:
+    _, tampering = TAMPERINGS[name]
+    for seed in SEEDS:
+        tampered = tampering(Random(seed), a_history(seed))
+        if tampered is not None:
+            assert as_text(from_disk(tampered, tmp_path)) == as_text(tampered)
+            return
+
+
+def test_correct_histories_read_from_disk_violate_nothing(tmp_path: Path) -> None:
+    for seed in range(8):
+        assert check(from_disk(a_history(seed), tmp_path)) == []
+
+
+def test_every_property_is_broken_by_some_tampering() -> None:
+    assert {expected for expected, _ in TAMPERINGS.values()} == set(PROPERTIES)
+
+
+def test_only_the_named_properties_are_judged() -> None:
+    _, tampering = TAMPERINGS["swap_two_deliveries"]
+    tampered = next(found for seed in SEEDS if (found := tampering(Random(seed), a_history(seed))))
+    assert {violation.property for violation in check(tampered, only=["gts_increases"])} == {"gts_increases"}
+    assert check(tampered, only=["termination"]) == []
+
+
+def test_an_unknown_property_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(OptionError, match=r"no property 'gaps'.*no_gaps"):
+        check(correct_history(1), only=["gaps"])
+
+
+def test_a_violation_says_who_what_and_where_on_one_line() -> None:
+    for _, tampering in TAMPERINGS.values():
+        for seed in range(10):
+            tampered = tampering(Random(seed), a_history(seed))
+            for violation in check(tampered) if tampered else ():
+                text = str(violation)
+                assert "\n" not in text
+                assert text.startswith(f"{violation.property}: run made-{seed}, ")
+                assert "expected" in text
+                assert "saw" in text
+
+
+def test_the_documented_table_is_the_table_of_properties() -> None:
+    assert properties_table() in DOCS.read_text(encoding="utf-8")
+
+
+def from_disk(history: History, folder: Path) -> History:
+    write_history(history, folder / "run", overwrite=True)
+    return read_history(folder / "run")
+
+
+def as_text(history: History) -> list[str]:
+    return [str(violation) for violation in check(history)]
