@@ -49,8 +49,12 @@ def changed(what: Any, **values: Any) -> Any:
 
 def made(kind: Any, **values: Any) -> Any:
     """A message with these fields and nothing in the others."""
-    hints = {name: hint for base in reversed(kind.__mro__) for name, hint in getattr(base, "__annotations__", {}).items()}
-    empty = {name: () if "tuple" in str(hints[name]) or "Vector" in str(hints[name]) else 0 for name in field_names(kind)}
+    hints = {
+        name: hint for base in reversed(kind.__mro__) for name, hint in getattr(base, "__annotations__", {}).items()
+    }
+    empty = {
+        name: () if "tuple" in str(hints[name]) or "Vector" in str(hints[name]) else 0 for name in field_names(kind)
+    }
     return kind(**(empty | values))
 
 

@@ -6,20 +6,22 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.properties import tamper_inside
+from tests.properties.histories import correct_history
+from tests.properties.tamper import TAMPERINGS
 
 from braidcast.core.errors import OptionError
 from braidcast.history.event import History
 from braidcast.history.store import read_history, write_history
 from braidcast.properties.check import PROPERTIES, check, properties_table
-from tests.properties.histories import correct_history
-from tests.properties.tamper import TAMPERINGS
 
+assert tamper_inside.__doc__, "imported for what it adds to TAMPERINGS"
 SEEDS = range(60)
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "properties.md"
 
 
 def a_history(seed: int) -> History:
-    return correct_history(seed, messages=2 + seed % 9, faults=seed % 3 > 0)
+    return correct_history(seed, messages=1 + seed % 9, faults=seed % 3 > 0)
 
 
 def test_correct_histories_of_random_groups_violate_nothing() -> None:
@@ -54,6 +56,27 @@ def test_a_history_read_from_disk_is_judged_like_the_one_in_memory(name: str, tm
 def test_correct_histories_read_from_disk_violate_nothing(tmp_path: Path) -> None:
     for seed in range(8):
         assert check(from_disk(a_history(seed), tmp_path)) == []
+
+
+def test_no_history_is_too_broken_to_be_judged() -> None:
+    for seed in range(150):
+        random = Random(seed)
+        events = list(a_history(seed).events)
+        for _ in range(random.choice((1, 5, 50, 500))):
+            place = random.randrange(len(events))
+            other = events[random.randrange(len(events))]
+            act = random.randrange(4)
+            if act == 0:
+                del events[place]
+            elif act == 1:
+                events.insert(place, other)
+            elif act == 2:
+                events[place] = events[place]._replace(node=other.node, peer=other.peer)
+            elif type(other.what) is type(events[place].what):
+                events[place] = events[place]._replace(what=other.what)
+            if len(events) < 3:
+                break
+        assert all(str(violation) for violation in check(History(a_history(seed).manifest, events)))
 
 
 def test_every_property_is_broken_by_some_tampering() -> None:

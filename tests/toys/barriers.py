@@ -151,6 +151,8 @@ class Barriers(Process):
         for delivered in self.done.values():
             if delivered.gts > applied:
                 self.deliver(delivered)
+        if self.pending:
+            self.deliver(Retracted(self.finished))  # an application that restarted too has no optimistic deliveries
         for gts in sorted(self.pending):
             self.ripen(gts)
 
@@ -187,12 +189,14 @@ class Barriers(Process):
 
     def on_pull(self, sender: Pid, p: Pull) -> None:
         """Something was lost on the way."""
-        for stamped in self.streams[sender][p.have :]:
+        for stamped in self.streams.get(sender, [])[p.have :]:
             self.send((sender,), stamped)
 
     # -- the receiver ------------------------------------------------------------------------------------------------
     def on_stamped(self, sender: Pid, s: Stamped) -> None:
         """A stamp is a barrier too, because stamps of a stream rise."""
+        if sender not in self.have:
+            return self.refuse("stamped by a stranger")
         if s.number <= self.have[sender]:
             return self.refuse("stamped twice")
         if self.misses(sender, s.number - 1):
@@ -206,7 +210,9 @@ class Barriers(Process):
 
     def on_barrier(self, sender: Pid, b: Barrier) -> None:
         """A promise counts once everything that was sent before it is here."""
-        if not self.misses(sender, b.sent):
+        if sender not in self.have:
+            self.refuse("barrier of a stranger")
+        elif not self.misses(sender, b.sent):
             self.pass_barrier(sender, b.wall)
 
     def misses(self, source: Pid, sent: int) -> bool:
@@ -221,12 +227,12 @@ class Barriers(Process):
         self.barrier[source] = max(self.barrier[source], wall)
         low = min(self.barrier.values())
         for gts in sorted(gts for gts in self.pending if clock_of(gts) <= low):
-            delivered = Delivered(self.pending.pop(gts), gts)
-            if gts in self.optimistic:
-                self.optimistic.remove(gts)
-            self.persist(Finished(gts))
-            self.redo_finished(Finished(gts), delivered)
+            if gts not in self.optimistic:
+                self.deliver_optimistically(gts)
             self.cancel_timer(Ripe(gts))
+            delivered = Delivered(self.pending[gts], gts)
+            self.persist(Finished(gts))
+            self.redo_finished(Finished(gts))
             self.deliver(delivered)
             self.reply(delivered)
 
@@ -241,16 +247,19 @@ class Barriers(Process):
         self.set_timer(Ripe(gts), max(0, clock_of(gts) + self.options.window - self.out.wall))
 
     def on_ripe(self, sender: Pid, r: Ripe) -> None:
-        """Deliver it optimistically, and those above it once more if they came too early."""
-        if r.gts not in self.pending:
+        """The window is over."""
+        if r.gts not in self.pending or r.gts in self.optimistic:
             return self.refuse("ripe when delivered")
-        early = [gts for gts in self.optimistic if gts > r.gts]
+        return self.deliver_optimistically(r.gts)
+
+    def deliver_optimistically(self, gts: Timestamp) -> None:
+        """In the order of stamps: those that came too early are retracted, and come again after this."""
+        early = [above for above in self.optimistic if above > gts]
         if early:
-            self.deliver(Retracted(r.gts))
-        self.optimistic = [gts for gts in self.optimistic if gts < r.gts] + [r.gts, *early]
-        for gts in (r.gts, *early):
-            self.deliver(Optimistic(self.pending[gts], gts))
-        return None
+            self.deliver(Retracted(gts))
+        self.optimistic = [below for below in self.optimistic if below < gts] + [gts, *early]
+        for each in (gts, *early):
+            self.deliver(Optimistic(self.pending[each], each))
 
     # -- what is durable ---------------------------------------------------------------------------------------------
     def redo_lease(self, r: Lease) -> None:
@@ -268,11 +277,12 @@ class Barriers(Process):
         self.have[r.source] = r.stamped.number
         self.pending[r.stamped.gts] = r.stamped.multicast
 
-    def redo_finished(self, r: Finished, delivered: Delivered | None = None) -> None:
+    def redo_finished(self, r: Finished) -> None:
         """Stays delivered."""
-        delivered = delivered or Delivered(self.pending.pop(r.gts), r.gts)
+        m = self.pending.pop(r.gts)
         self.finished = r.gts
-        self.done[delivered.multicast.id] = delivered
+        self.optimistic = [gts for gts in self.optimistic if gts > r.gts]
+        self.done[m.id] = Delivered(m, r.gts)
 
 
 BARRIERS = Protocol(

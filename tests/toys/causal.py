@@ -97,6 +97,10 @@ class Causal(Process):
         self.flushes: dict[Pid, Flush] = {}
         self.enter(View(0, (out.me,) if out.me in options.alone else together))
 
+    def start(self, applied: int = 0) -> None:
+        """The first view."""
+        self.deliver(Configured(self.view, (self.me,)))
+
     def enter(self, view: View) -> None:
         """Nothing has happened in this view yet."""
         self.view = view

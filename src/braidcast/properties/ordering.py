@@ -145,7 +145,8 @@ def fifo(view: View) -> Iterator[Violation]:
         places: dict[tuple[int, int], int] = {}
         for rests_on, deliveries in log.segments():
             for id in view.covered(log.group, rests_on) if rests_on else ():
-                places[id[:2]] = max(places.get(id[:2], 0), bisect_right(streams[log.group, id[:2]], id.seq))
+                stream = streams.get((log.group, id[:2]), [])
+                places[id[:2]] = max(places.get(id[:2], 0), bisect_right(stream, id.seq))
             for d in deliveries:
                 yield from _next_in_stream(view, d, streams.get((log.group, d.id[:2]), []), places)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePath
 from random import Random
 from typing import Any
 
 from braidcast import __version__
+from braidcast.core.errors import BraidcastError
 from braidcast.core.message import snake_name
 from braidcast.core.process import Process, Ticks
 from braidcast.core.timestamps import Timestamp, show_timestamp
@@ -47,6 +52,8 @@ class Result:
     latencies: list[Ticks]
     """Of the complete messages, as their clients saw it."""
     applications: dict[Pid, Application]
+    error: str = ""
+    """What a process raised, if one did; the run ended there."""
     processes: dict[Pid, Process] = field(repr=False, default_factory=dict)
 
     @cached_property
@@ -58,8 +65,9 @@ class Result:
 def simulate(plan: SimulationPlan) -> Result:
     """Run a plan."""
     simulation = Simulation(plan)
-    simulation.start()
-    simulation.finish()
+    with simulation.catching():
+        simulation.start()
+        simulation.finish()
     return simulation.result()
 
 
@@ -101,6 +109,17 @@ class Simulation:
             self.client(submission.client)
         self.faults = Faults(self.world, self.network, self.nodes, topology)
         self.quiescent = False
+        self.error = ""
+
+    @contextmanager
+    def catching(self) -> Iterator[None]:
+        """A process that raises has a bug like any other: the run ends, and is judged and shrunk like any other."""
+        try:
+            yield
+        except BraidcastError:
+            raise
+        except Exception as error:
+            self.error = _where(error)
 
     def random(self, purpose: str) -> Random:
         """A generator of its own for every purpose, so that one more draw for one does not shift all the others."""
@@ -183,7 +202,7 @@ class Simulation:
 
     def result(self) -> Result:
         """What the run was and did, so far."""
-        waiting = [] if self.quiescent else self.waiting()
+        waiting = [] if self.quiescent or self.error else self.waiting()
         refused: dict[str, int] = {}
         for node in self.nodes.values():
             for why, count in node.out.refused.items():
@@ -199,6 +218,7 @@ class Simulation:
             refused=refused,
             latencies=[t for client in self.clients.values() for t in client.latencies.values()],
             applications={pid: node.application for pid, node in self.nodes.items()},
+            error=self.error,
             processes={pid: node.process for pid, node in self.nodes.items()},
         )
 
@@ -236,6 +256,11 @@ class Simulation:
             crashed=tuple(down),
         )
         return History(manifest, self.recorder.events)
+
+
+def _where(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} (in {last.name}, {PurePath(last.filename).name}:{last.lineno})"
 
 
 def _options(options: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From a scenario to the plan of its run, and from a plan to a scenario that runs the same."""
+"""From a scenario to the plan of its run; `scenario_write` goes the other way."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def submission_of(line: Line, topology: Topology, start: Ticks) -> Submission:
     if list(dest) != sorted(set(dest)) or dest[-1] >= len(topology.groups):
         raise line.error(f"groups {' '.join(map(str, dest))} do not fit topology {topology.shape}: "
                          f"give numbers below {len(topology.groups)}, ascending")  # fmt: skip
-    via = line.words.get("via", "")
+    via, hexes = line.words.get("via", ""), line.words.get("hex", "")
     return Submission(
         at=(line.at or 0) - start,
         client=pid_of(line.words["client"], topology),
         dest=dest,
-        payload=bytes.fromhex(line.words.get("hex", "")) if "hex" in line.words else line.words["name"].encode(),
+        payload=bytes.fromhex(hexes.removeprefix("-")) if hexes else line.words["name"].encode(),
         batch_count=line.number("n"),
         via=topology.members(dest) if via == "all" else tuple(int(word) for word in via.split()),
         again_after=line.number("m"),

@@ -70,6 +70,7 @@ _NAMED = {
     "{rate}": r"(?P<rate>[01]?\.?\d+)",
     "{n}": r"(?P<n>\d+)",
     "{m}": r"(?P<m>\d+)",
+    "{signed}": r"(?P<m>-?\d+)",
     "{offset}": r"(?P<n>-?\d+)",
     "{decimal}": r"(?P<decimal>\d+(?:\.\d+)?)",
     "{for}": r"(?: for (?P<ticks>\d+))?",
@@ -82,7 +83,7 @@ def _form(kind: str, usage: str) -> Form:
     pattern = re.sub(r" \\\[(.*?)\\\]", r"(?: \1)?", pattern).replace(r"\-", "-").replace(r"\=", "=")
     for name, value in _NAMED.items():
         pattern = pattern.replace(name, value)
-    pattern = pattern.replace("{via}", r"(?P<via>all|\d+(?: \d+)*)").replace("{hex}", r"(?P<hex>[0-9a-f]*)")
+    pattern = pattern.replace("{via}", r"(?P<via>all|\d+(?: \d+)*)").replace("{hex}", r"(?P<hex>-|(?:[0-9a-f]{2})+)")
     return Form(kind, usage, re.compile(pattern))
 
 
@@ -104,7 +105,7 @@ SETTINGS = [
     _form("lag", "application lag {n} [every {m}]"),
     _form("snapshot", "application snapshot takes {n}"),
     _form("cpu", "cpu {n}"),
-    _form("clock", "clock {pid} offset {offset} [drift {m}]"),
+    _form("clock", "clock {pid} offset {offset} [drift {signed}]"),
     _form("timeout", "client timeout {n}"),
     _form("window", "client window {n}"),
     _form("rebatch", "client rebatch {rate}"),

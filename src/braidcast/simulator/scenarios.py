@@ -15,6 +15,7 @@ from braidcast.core.topology import Pid
 from braidcast.properties.check import check
 from braidcast.properties.violation import Violation
 from braidcast.simulator.clocks import Clock
+from braidcast.simulator.judge import judge
 from braidcast.simulator.run import Result, Simulation
 from braidcast.simulator.scenario_expect import Row, Seen, deliveries, unmet
 from braidcast.simulator.scenario_plan import MANUAL_NOW, check_pids, is_fault, pid_of, plan_of, start_of, submission_of
@@ -116,10 +117,11 @@ class Play:
         if self.scenario.manual or any(line.kind in ("hold", "drop") for line in happenings):
             # Only where it is needed: a network that asks about each message is slower, and nothing else.
             self.simulation.network.intercept = self.stage.intercept
-        if self.scenario.manual:
-            self._run_by_hand()
-        else:
-            self._run_by_time()
+        with self.simulation.catching():
+            if self.scenario.manual:
+                self._run_by_hand()
+            else:
+                self._run_by_time()
         return self._outcome()
 
     def _run_by_time(self) -> None:
@@ -301,7 +303,8 @@ class Play:
         for client in self.simulation.clients.values():
             names |= {name: multicast.id for name, multicast in client.named.items()}
         rows = self._rows(result, names)
-        violations = check(result.history)
+        to_its_end = not self.scenario.manual and self.scenario.setting("end") is None
+        violations = judge(result) if to_its_end or result.error else check(result.history)
         seen = Seen(
             rows=rows,
             names=names,

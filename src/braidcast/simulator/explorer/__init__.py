@@ -18,13 +18,15 @@ from braidcast.simulator.explorer.delays import DelayBounded
 from braidcast.simulator.explorer.moves import Move, show, show_all
 from braidcast.simulator.explorer.oracle import Agreement, DeliveryOrder, Invariant, Termination
 from braidcast.simulator.explorer.report import Limits, Report, Violation
+from braidcast.simulator.explorer.scenario import scenario_of
 from braidcast.simulator.explorer.search import Search
-from braidcast.simulator.explorer.setup import Setup, Submission, submit
+from braidcast.simulator.explorer.setup import Setup, Submission, standard_setup, submit
 from braidcast.simulator.explorer.steps import Steps
 
 __all__ = [
     "Agreement", "DeliveryOrder", "Invariant", "Limits", "Move", "Report", "Setup", "Submission", "Termination",
-    "Violation", "explore", "order_invariants", "show", "show_all", "submit",
+    "Violation", "explore", "order_invariants", "scenario_of", "show", "show_all",
+    "standard_setup", "submit",
 ]  # fmt: skip
 
 

@@ -99,9 +99,28 @@ def submit(
     copies: list[Submission] = []
     for number, dest in enumerate(destinations):
         client = FIRST_CLIENT + number
-        multicast = Multicast(MessageId(client, 1, 1), dest, b"%d" % (number + 1))
+        multicast = Multicast(MessageId(client, 1, 1), dest, b"m%d" % (number + 1))
         receivers: Iterable[Pid] = topology.members(dest)
         if to == "leaders":
             receivers = [topology.groups[g][0] for g in dest]
         copies += [Submission(client, p, multicast) for p in receivers]
     return tuple(copies)
+
+
+def standard_setup(
+    protocol: Protocol,
+    topology: Topology,
+    messages: int | Sequence[Dest] = 1,
+    options: Any = None,
+    **budgets: Any,
+) -> Setup:
+    """Multicasts and budgets, with clients as they suit these.
+
+    Without faults each leader gets its copy. With faults every member gets one, and if there are leaders, a copy waits
+    until its receiver leads: whoever leads in the end has it, and no state is spent on followers that pass it on.
+    """
+    protocol.check_topology(topology)
+    faults = any(budgets.values())
+    submissions = submit(topology, messages, to="members" if faults else "leaders")
+    patient = faults and protocol.suspicion is not None
+    return Setup(protocol, topology, options, submissions, patient=patient, **budgets)

@@ -1,0 +1,118 @@
+"""`braidcast bench`: what the protocols and the simulator cost on this machine."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from time import process_time
+from typing import Any
+
+import click
+
+from braidcast.cli.arguments import json_argument, options_argument, print_json, print_table, split_pairs
+from braidcast.cli.progress import Progress
+from braidcast.cli.registry import WHITEBOX
+from braidcast.core.topology import Topology
+from braidcast.simulator.delays import Uniform
+from braidcast.simulator.judge import judge
+from braidcast.simulator.load import Load
+from braidcast.simulator.network import NetworkPlan
+from braidcast.simulator.plan import SimulationPlan
+from braidcast.simulator.pump import measure
+from braidcast.simulator.run import simulate
+
+GROUPS = 3
+REPLICAS = 3
+LONGER = 10
+"""How many times longer the run is that shows that a message costs the same in a long run."""
+
+
+@click.group()
+def bench() -> None:
+    """Measure. Figures are CPU time on one core of this machine; compare ratios, not machines.
+
+    \b
+    Example:
+      braidcast bench core --json
+    """
+
+
+@bench.command()
+@click.option("--messages", type=click.IntRange(min=100), default=20_000, show_default=True, help="Per measurement.")
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="The best of so many counts.")
+@options_argument
+@json_argument
+def core(messages: int, rounds: int, pairs: tuple[str, ...], as_json: bool) -> None:
+    """The white-box protocol in memory, and the simulator with every property on.
+
+    White-box: three groups of three, no network, no disk; ballots, dedup and collection on. "longer" is the same run
+    ten times as long, and "pending" the same with 64 times as many messages under way: the cost of a message must
+    not grow with what was delivered, nor faster than log with what is pending.
+    """
+    options = split_pairs(pairs)
+    WHITEBOX.parse_options(options)
+    figures: dict[str, Any] = {"python": platform.python_version(), "machine": platform.machine()}
+    with Progress("measurements", 3 * rounds + 4) as progress:
+        for done, (name, value) in enumerate(_measurements(messages, rounds, options), 1):
+            figures[name] = value
+            progress.update(done)
+    if as_json:
+        print_json(figures)
+        return
+    rows = [(name, *_row(figures[name])) for name in figures if isinstance(figures[name], dict)]
+    print_table(("what", "per second", "µs each", "µs per event"), rows)
+
+
+def _row(figures: dict[str, float]) -> tuple[int, float, float]:
+    if "messages_per_s" in figures:
+        return int(figures["messages_per_s"]), round(figures["us_per_message"], 2), round(figures["us_per_event"], 3)
+    us_per_event = round(1e6 / figures["events_per_s"], 3)
+    return int(figures["events_per_s"]), us_per_event, us_per_event
+
+
+def _measurements(messages: int, rounds: int, options: dict[str, str]) -> Iterator[tuple[str, dict[str, float]]]:
+    topology = Topology.of_sizes(*[REPLICAS] * GROUPS)
+    for destinations in (1, 2, 3):
+        dest = tuple(range(destinations))
+        runs = [measure(WHITEBOX, topology, options, dest, messages // destinations) for _ in range(rounds)]
+        yield f"whitebox_{destinations}_destinations", max(runs, key=lambda run: run["messages_per_s"])
+    yield "whitebox_2_destinations_longer", measure(WHITEBOX, topology, options, (0, 1), messages * LONGER // 2)
+    few = measure(WHITEBOX, topology, options, (0, 1), messages // 2, outstanding=64)
+    yield "whitebox_2_destinations_64_pending", few
+    many = measure(WHITEBOX, topology, options, (0, 1), messages // 2, outstanding=4096)
+    yield "whitebox_2_destinations_4096_pending", many
+    yield "simulator", _simulator(messages // 4, options, record=False)
+    yield "simulator_with_properties", _simulator(messages // 4, options, record=True)
+    yield "short_runs_with_properties", _short_runs(options)
+
+
+def _plan(seed: int, messages: int, options: dict[str, str], record: bool) -> SimulationPlan:
+    return SimulationPlan(
+        protocol=WHITEBOX,
+        topology=Topology.of_sizes(REPLICAS, REPLICAS),
+        options=WHITEBOX.parse_options(options),
+        seed=seed,
+        network=NetworkPlan(delay=Uniform(1, 200)),
+        load=Load(clients=4, messages=messages, gap=Uniform(0, 100), spread=(0, 1)),
+        record=record,
+    )
+
+
+def _simulator(messages: int, options: dict[str, str], record: bool) -> dict[str, float]:
+    begin = process_time()
+    result = simulate(_plan(1, messages, options, record))
+    if record:
+        assert not judge(result), "the benchmark's own run is correct"
+    seconds = process_time() - begin
+    return {"events_per_s": result.events / seconds, "events": result.events}
+
+
+def _short_runs(options: dict[str, str], runs: int = 100) -> dict[str, float]:
+    begin = process_time()
+    events = 0
+    for seed in range(runs):
+        result = simulate(_plan(seed, 20, options, record=True))
+        assert not judge(result), "the benchmark's own runs are correct"
+        events += result.events
+    seconds = process_time() - begin
+    return {"events_per_s": events / seconds, "runs_per_s": runs / seconds}

@@ -1,0 +1,73 @@
+"""The command `braidcast`: its subcommands, and how errors look.
+
+Exit status: 0, all is well; 1, a violation was found or an expectation was not met; 2, misuse. An error is one line
+that says what to do; no traceback reaches a user.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from braidcast import __version__
+from braidcast.cli.bench import bench
+from braidcast.cli.demo import demo
+from braidcast.cli.explore import explore
+from braidcast.cli.fuzz import fuzz
+from braidcast.cli.sim import sim
+from braidcast.core.errors import BraidcastError
+
+MISUSE = 2
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="braidcast")
+def cli() -> None:
+    """Atomic multicast: one consistent order across groups, without a global sequencer.
+
+    \b
+    See it work:              braidcast demo
+    Run one schedule:         braidcast sim --protocol whitebox --scenario convoy
+    Look for mistakes:        braidcast fuzz --protocol whitebox --runs 1000
+    Look at every schedule:   braidcast explore --protocol whitebox --groups 1 --replicas 3 --messages 2
+    Measure it:               braidcast bench core
+    """
+
+
+for command in (demo, sim, fuzz, explore, bench):
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit status."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status."""
+    try:
+        status = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return MISUSE
+    except click.ClickException as error:
+        command = getattr(getattr(error, "ctx", None), "command_path", "braidcast")
+        hint = f" (see {command} --help)" if isinstance(error, click.UsageError) else ""
+        return _fail(error.format_message() + hint)
+    except BraidcastError as error:
+        return _fail(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stdout = None  # whoever read it has gone: nothing is left to flush
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+def _fail(message: str) -> int:
+    click.echo(f"braidcast: {' '.join(message.split())}", err=True)
+    return MISUSE
