@@ -104,17 +104,17 @@ class Finished:
 
 @message
 class Optimistic:
-    """Delivery: probably next in the order."""
+    """Delivery: probably next in the order. Its field is not called `gts`: drivers measure final deliveries by that."""
 
     multicast: Multicast
-    gts: Timestamp
+    stamp: Timestamp
 
 
 @message
 class Retracted:
-    """Delivery: optimistic deliveries above `gts` were too early; they will be made again."""
+    """Delivery: optimistic deliveries above `stamp` were too early; they will be made again."""
 
-    gts: Timestamp
+    stamp: Timestamp
 
 
 class Barriers(Process):
@@ -148,11 +148,12 @@ class Barriers(Process):
     def start(self, applied: int = 0) -> None:
         """Let time begin; deliver again what the application lost."""
         self.set_timer(Beat(), self.options.beat, spread=self.options.beat)
+        if self.done or self.pending:
+            self.deliver(Retracted(min(applied, self.finished)))  # what was optimistic before the restart is void
         for delivered in self.done.values():
             if delivered.gts > applied:
+                self.deliver(Optimistic(delivered.multicast, delivered.gts))
                 self.deliver(delivered)
-        if self.pending:
-            self.deliver(Retracted(self.finished))  # an application that restarted too has no optimistic deliveries
         for gts in sorted(self.pending):
             self.ripen(gts)
 

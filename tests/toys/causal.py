@@ -83,7 +83,7 @@ class Configured:
 class Causal(Process):
     """A member."""
 
-    __slots__ = ("early", "flushes", "have", "kept", "known", "next", "queued", "view", "waiting")
+    __slots__ = ("early", "flushes", "have", "kept", "known", "next", "queued", "sent", "view", "waiting")
 
     def __init__(self, out: Outbox, topology: Topology, options: Options) -> None:
         super().__init__(out)
@@ -105,6 +105,7 @@ class Causal(Process):
         """Nothing has happened in this view yet."""
         self.view = view
         self.have = dict.fromkeys(view.members, 0)
+        self.sent = 0
         self.waiting: list[tuple[Pid, Cast]] = []
         self.kept: list[tuple[Pid, Cast]] = []
 
@@ -119,8 +120,9 @@ class Causal(Process):
             self.cast(m)
 
     def cast(self, m: Multicast) -> None:
-        """Say what it comes after; one's own copy is delivered at once."""
-        after = tuple([count + (p == self.me) for p, count in self.have.items()])
+        """Say what it comes after. One's own copy is delivered in this step, but maybe after a second cast."""
+        self.sent += 1
+        after = tuple([self.sent if p == self.me else count for p, count in self.have.items()])
         self.send(self.view.members, Cast(self.view, after, m))
 
     def on_cast(self, sender: Pid, c: Cast) -> None:

@@ -38,11 +38,11 @@ class OptimisticOrder:
         finished = 0
         for d in log:
             if isinstance(d, Optimistic):
-                if d.gts <= max([finished, *ahead]):
-                    yield f"{d.multicast.id} at {d.gts} came optimistically after {max([finished, *ahead])}"
-                ahead.append(d.gts)
+                if d.stamp <= max([finished, *ahead]):
+                    yield f"{d.multicast.id} at {d.stamp} came optimistically after {max([finished, *ahead])}"
+                ahead.append(d.stamp)
             elif isinstance(d, Retracted):
-                ahead = [gts for gts in ahead if gts <= d.gts]
+                ahead = [stamp for stamp in ahead if stamp <= d.stamp]
             elif isinstance(d, Delivered):
                 if ahead[:1] != [d.gts]:
                     yield f"{d.multicast.id} at {d.gts} is final, but {ahead[:1]} was optimistically next"

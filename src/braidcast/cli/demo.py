@@ -51,8 +51,8 @@ def demo(history: Path | None, as_json: bool) -> int:
     figures = campaign.to_json()
     say(
         f"   {figures['events']:,} events, {figures['leader_changes']:,} leader changes, "
-        f"{figures['restarts']:,} restarts, {figures['catchups']:,} catch-ups, {figures['collected']:,} messages collected: "
-        f"{figures['violations']} violations"
+        f"{figures['restarts']:,} restarts, {figures['catchups']:,} catch-ups, {figures['collected']:,} messages "
+        f"collected: {figures['violations']} violations"
     )
 
     say("\n4. Every schedule of one message, three processes and one election at any moment:")

@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 class Outbox:
     """What a process did and nobody has carried out yet. The driver sets the clocks before a step."""
 
-    __slots__ = ("applied", "batch", "me", "note", "now", "refused", "to_self", "wall")
+    __slots__ = ("applied", "batch", "deliver", "me", "note", "now", "persist", "refused", "to_self", "wall")
 
     def __init__(self, me: Pid, note: Callable[[Any], None] | None = None) -> None:
         self.me = me
@@ -60,6 +60,11 @@ class Outbox:
         """How far the application's durable effects reach, in the measure of the protocol's final deliveries."""
         self.to_self: deque[Any] = deque()
         self.batch = Batch([], [], [], [])
+        """Everything since the last take; always the same lists."""
+        self.deliver: Callable[[Any], None] = self.batch.delivered.append
+        """Hand something to the application."""
+        self.persist: Callable[[Any], None] = self.batch.records.append
+        """Append a record to the log."""
         self.refused: dict[str, int] = {}
         """How often an input was refused, by reason."""
 
@@ -68,14 +73,6 @@ class Outbox:
         if self.me in to:
             self.to_self.append(message)
         self.batch[1].append((to, message))
-
-    def deliver(self, delivery: Any) -> None:
-        """Hand something to the application."""
-        self.batch[2].append(delivery)
-
-    def persist(self, record: Any) -> None:
-        """Append a record to the log."""
-        self.batch[0].append(record)
 
     def set_timer(self, timer: Any, after: Ticks, spread: Ticks = 0) -> None:
         """`timer` comes back as an input, at random in [after, after + spread]; an equal pending one is replaced."""
@@ -91,7 +88,9 @@ class Outbox:
 
     def take(self) -> Batch:
         """Everything since the last take; the driver owns it now."""
-        batch, self.batch = self.batch, Batch([], [], [], [])
+        batch = Batch(*[list(part) for part in self.batch])
+        for part in self.batch:
+            part.clear()
         return batch
 
 

@@ -33,6 +33,8 @@ class Protocol:
     """The options with time-outs that suit a network whose usual delay is so many ticks."""
     variants: tuple[Mapping[str, str], ...] = ({},)
     """Settings of options that a campaign goes through."""
+    promises: tuple[str, ...] = ("genuine",)
+    """What its histories are judged by beyond what every atomic multicast owes: `genuine`, `fifo`."""
     sometimes: tuple[str, ...] = ()
     """Notes (snake_case) that a campaign with faults must have seen at least once, or it proves nothing."""
 

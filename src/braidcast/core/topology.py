@@ -96,7 +96,9 @@ class Topology:
 
     def has_groups(self, dest: Dest) -> bool:
         """Whether `dest` is a set of groups of this topology, ascending."""
-        return dest[0] >= 0 and dest[-1] < len(self.groups) and all(a < b for a, b in pairwise(dest))
+        if dest in self._quorum_sizes:
+            return True
+        return bool(dest) and dest[0] >= 0 and dest[-1] < len(self.groups) and all(a < b for a, b in pairwise(dest))
 
     def members(self, dest: Dest) -> Pids:
         """Every process of the groups in `dest`."""

@@ -244,6 +244,7 @@ class Simulation:
         down += [client.pid for client in self.clients.values() if not client.up]
         manifest = Manifest(
             protocol=plan.protocol.name,
+            promises=plan.protocol.promises,
             topology=plan.topology.groups,
             run=plan.run or f"{plan.protocol.name}-{plan.seed}",
             driver="simulator",

@@ -149,7 +149,7 @@ def _fault(line: Line, topology: Topology, start: Ticks) -> Fault:
     if line.kind == "crash" and len(pids) > 1:
         raise line.error("one process a line, or leave out `for`: `crash 3 for 100`")
     ticks = line.number("n") if line.kind == "clock_step" else line.number("ticks")
-    return Fault((line.at or 0) - start, FAULT_KINDS[line.kind], pids, group, ticks, forced=True)
+    return Fault((line.at or 0) - start, FAULT_KINDS[line.kind], pids, group, ticks, "majority" not in line.text)
 
 
 def _network(scenario: Scenario, topology: Topology) -> NetworkPlan:

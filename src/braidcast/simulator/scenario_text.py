@@ -2,7 +2,8 @@
 
 A line is a setting, something that happens, or an expectation; `#` begins a comment. `at T` says when something
 happens; in a `manual` scenario nothing moves unless a line says so, and lines happen one after another. Times may be
-negative: what is multicast before 0 prepares the scene and is not reported. `docs/scenarios.md` shows every form.
+negative: what is multicast before 0 prepares the scene and is not reported. The tables below hold
+every form; `scenario_files/README.md` explains them.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ HAPPENINGS = [
         "{client} multicasts {name} to {groups} [via {via}] [batch {n}] [again after {m}] [payload {hex}]"
         " [and dies] [in a new session]",
     ),
-    _form("crash", "crash {pids}{for}"),
-    _form("crash_leader", "crash leader of {group}{for}"),
+    _form("crash", "crash {pids}{for} [if it leaves a majority]"),
+    _form("crash_leader", "crash leader of {group}{for} [if it leaves a majority]"),
     _form("crash_group", "crash group {group}{for}"),
     _form("crash_all", "crash all{for}"),
     _form("restart", "restart {pids}"),
@@ -240,7 +241,7 @@ def _read(text: str, where: str, forms: list[Form]) -> Line:
     near = [form.usage for form in forms if form.usage.split()[0] == first]
     near = near or [form.usage for form in forms if first.startswith("client") and "{client}" in form.usage]
     hint = " or ".join(f"`{_plain(usage)}`" for usage in near[:4])
-    known = ", ".join(dict.fromkeys(form.usage.split()[0].strip("{}") for form in forms))
+    known = ", ".join(dict.fromkeys(_plain(form.usage.split()[0]) for form in forms))
     raise ScenarioError(
         f"{where}: cannot read {text!r}: " + (f"write {hint}" if hint else f"a line begins with {known}")
     )

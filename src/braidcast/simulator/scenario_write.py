@@ -110,7 +110,8 @@ def _submission(s: Submission, number: int, topology: Topology) -> str:
 
 def _fault(fault: Fault) -> str:
     pids = " ".join(map(str, fault.pids))
-    return _FAULTS[fault.kind].format(pids=pids, group=fault.group, ticks=fault.ticks)
+    text = _FAULTS[fault.kind].format(pids=pids, group=fault.group, ticks=fault.ticks)
+    return text if fault.forced or fault.kind not in ("crash", "crash_leader") else f"{text} if it leaves a majority"
 
 
 def _pid(pid: Pid, topology: Topology) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from braidcast.core.application import Connected
-from braidcast.core.client import MessageId, Multicast
+from braidcast.core.client import MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.process import Ticks
 from braidcast.core.protocol import Protocol
 from braidcast.core.topology import Pid
@@ -169,8 +169,16 @@ class Play:
         pids += [int(words[name]) for name in ("pid", "other") if name in words]
         pids += [int(words[name]) for name in ("sender", "to") if words.get(name, "any").isdecimal()]
         check_pids(line, tuple(pid for pid in pids if pid < min(self.simulation.clients, default=1000)), self.topology)
+        if line.kind in ("hold", "release", "drop", "step"):
+            self._check_kind(line)
         if line.number("group") >= len(self.topology.groups):
             raise line.error(f"there is no group {line.number('group')} in topology {self.topology.shape}")
+
+    def _check_kind(self, line: Line) -> None:
+        inputs = {kind.__name__ for node in self.nodes.values() for kind in node.process.inputs}
+        known = sorted(inputs | {kind.__name__ for kind in (Connected, Reply, Redirect, Refused)})
+        if line.words["kind"] not in ("*", *known):
+            raise line.error(f"there is no kind of message {line.words['kind']}: there are {', '.join(known)}")
 
     def _happen(self, line: Line) -> None:
         getattr(self, f"_do_{line.kind}")(line)

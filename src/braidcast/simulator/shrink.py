@@ -232,6 +232,7 @@ def _usual_delay(plan: SimulationPlan) -> Constant:
 
 
 _PLAINER: tuple[Callable[[SimulationPlan], SimulationPlan], ...] = (
+    lambda plan: replace(plan, faults=tuple(replace(fault, forced=True) for fault in _list(plan.faults))),
     lambda plan: replace(plan, clocks=ClockPlan()),
     lambda plan: replace(plan, cpu=0),
     lambda plan: replace(plan, application=ApplicationPlan()),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from braidcast.core.application import Restored, Snapshot, SnapshotWanted
+from braidcast.core.ballots import leader_of
 from braidcast.core.timestamps import Timestamp, clock_of
 from braidcast.core.topology import Pid
 from braidcast.protocols.whitebox.entry import COLLECTED, COMMITTED, LEADER, RECOVERING
@@ -35,14 +36,14 @@ class CatchingUp(Ordering):
 
     def on_catch_up(self, sender: Pid, c: CatchUp) -> None:
         """A follower misses what came after `c.gts`."""
-        if self.status is not LEADER or c.ballot != self.cballot:
+        if self.status is not LEADER or c.ballot != self.cballot or self.home.get(sender) != self.group:
             return self.refuse("catch-up from another ballot")
         self.resend_after(sender, c.gts)
 
     def resend_after(self, follower: Pid, gts: Timestamp) -> None:
         """Send the next piece of the log, or ask the application for a snapshot if the log no longer has it."""
         if gts >= self.max_delivered_gts:
-            return None
+            return
         if gts < self.collected:
             return self.want_snapshot_for(follower)
         first = bisect_right(self.delivered_log, gts, key=lambda entry: entry.gts)
@@ -61,7 +62,7 @@ class CatchingUp(Ordering):
 
     def on_snapshot(self, sender: Pid, s: Snapshot) -> None:
         """The application's answer."""
-        if self.snapshot_base is None or self.snapshot_base[0] != s.gts:
+        if sender != self.me or self.snapshot_base is None or self.snapshot_base[0] != s.gts:
             return self.refuse("snapshot that nobody asked for")
         gts, known, dedup, collected = self.snapshot_base
         waiting, self.snapshot_for, self.snapshot_base = self.snapshot_for, (), None
@@ -85,7 +86,7 @@ class CatchingUp(Ordering):
 
     def on_resend(self, sender: Pid, r: Resend) -> None:
         """Deliver what was missed, in order; ask for more if there is more."""
-        if self.status is RECOVERING or r.ballot != self.cballot:
+        if self.status is RECOVERING or r.ballot != self.cballot or leader_of(r.ballot) != sender:
             return self.refuse("resend of another ballot")
         if r.prev_gts > self.max_delivered_gts:
             return self.ask_for_missed(sender)
@@ -99,6 +100,9 @@ class CatchingUp(Ordering):
             entry = self.entry_for(known.id, known.dest)
             if entry.body is None:
                 entry.body = known.body
+            if entry.body is None or entry.dest != known.dest:
+                self.refuse("resend without what is missing")
+                break
             self.hold_number(known.number)
             self.learn_committed(entry, known.lts, known.gts)
             self.deliver_next(entry)
@@ -112,13 +116,16 @@ class CatchingUp(Ordering):
 
     def on_snapshot_chunk(self, sender: Pid, c: SnapshotChunk) -> None:
         """Collect the pieces; install them together."""
-        if self.status is RECOVERING or c.ballot != self.cballot or c.gts <= self.max_delivered_gts:
+        if self.status is RECOVERING or c.ballot != self.cballot or leader_of(c.ballot) != sender:
+            return self.refuse("snapshot of another ballot")
+        if c.gts <= self.max_delivered_gts or not 0 <= c.part < c.parts:
             return self.refuse("snapshot that is not needed")
-        if any((held.ballot, held.serial) != (c.ballot, c.serial) for held in self.chunks.values()):
+        transfer = (c.ballot, c.serial, c.parts)
+        if any((held.ballot, held.serial, held.parts) != transfer for held in self.chunks.values()):
             self.chunks = {}
         self.chunks[c.part] = c
         if len(self.chunks) < c.parts:
-            return None
+            return
         parts = [self.chunks[part] for part in range(c.parts)]
         self.chunks = {}
         known: list[Known] = []

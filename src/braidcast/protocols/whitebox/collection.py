@@ -98,6 +98,8 @@ class Collection(CatchingUp):
 
     def on_sweep(self, sender: Pid, s: Sweep) -> None:
         """Forget what nobody came back for: early arrivals of lost messages, and idle client sessions."""
+        if sender != self.me:
+            return self.refuse("timer from another process")
         now, options = self.out.now, self.options
         self.forget_stale(now - options.forget_ticks)
         for client, session in self.dedup.idle_since(now - options.session_ticks):

@@ -11,6 +11,7 @@ timestamp its leader issued before it acknowledged, because the acknowledgement 
 from __future__ import annotations
 
 from braidcast.core.application import Delivered
+from braidcast.core.ballots import PID_MASK
 from braidcast.core.client import Reply
 from braidcast.core.timestamps import GROUP_BITS
 from braidcast.core.topology import Pid
@@ -58,7 +59,7 @@ class Delivery(State):
 
     def on_deliver(self, sender: Pid, d: Deliver) -> None:
         """Lines 24-31."""
-        if self.status is RECOVERING or d.ballot != self.cballot:
+        if self.status is RECOVERING or d.ballot != self.cballot or d.ballot & PID_MASK != sender:
             return self.refuse("deliver of another ballot")
         if d.gts <= self.max_delivered_gts:
             return self.refuse("deliver again")
@@ -76,7 +77,8 @@ class Delivery(State):
             assert entry.body is not None, "nothing is delivered without its body"
             self.persist(Accepted(entry.body, lts, self.clock))
         entry.phase, entry.lts, entry.gts = COMMITTED, lts, gts
-        self.raise_clock(gts >> GROUP_BITS)
+        if gts >> GROUP_BITS > self.clock:
+            self.clock = gts >> GROUP_BITS
 
     def deliver_next(self, entry: Entry) -> None:
         """Lines 30-31: the next delivery in the order of this group."""

@@ -41,8 +41,8 @@ class Election(Recovery):
 
     def on_beat(self, sender: Pid, b: Beat) -> None:
         """Everything that a leader does now and then."""
-        if self.status is not LEADER:
-            return None
+        if sender != self.me or self.status is not LEADER:
+            return
         if not self.hears_quorum():
             return self.step_down()
         floor = self.collect_as_leader()
@@ -115,8 +115,8 @@ class Election(Recovery):
 
     def on_suspect(self, sender: Pid, s: Suspect) -> None:
         """Line 35, once a quorum agrees that there is no leader."""
-        if self.status is LEADER:
-            return None
+        if sender != self.me or self.status is LEADER:
+            return self.refuse("suspicion from another process")
         self.attempts += 1
         self.wait_for_leader()
         if not self.options.prevote or self.quorum == 1:

@@ -122,9 +122,11 @@ class Ordering(Delivery):
         if entry is None or not entry.dest:
             if self.dedup.delivered_at(a.id) is not None:
                 return self.refuse("accept of a collected message")
-            if self.group not in a.dest or a.group not in a.dest:
+            if self.group not in a.dest or a.group not in a.dest or not self.topology.has_groups(a.dest):
                 return self.refuse("accept for another group")
             entry = self.entry_for(a.id, a.dest)
+        elif entry.dest != a.dest:
+            return self.refuse("accept with other destinations")
         if a.group == self.group:
             if a.ballot < self.cballot:
                 return self.refuse("accept of an old ballot")
@@ -132,7 +134,12 @@ class Ordering(Delivery):
                 entry.body = a.body
         elif a.ballot > self.leaders.get(a.group, 0):
             self.leaders[a.group] = a.ballot
-        if not entry.hold(a):
+        if a.group not in entry.accepts:  # the usual case of `hold`, without the call
+            entry.accepts[a.group] = a
+            entry.missing -= 1
+            if a.lts > entry.bound:
+                entry.bound = a.lts
+        elif not entry.hold(a):
             return self.refuse("accept of an old ballot")
         if self.early and a.group == self.group:
             self.note_proposed(entry, a)
@@ -171,14 +178,16 @@ class Ordering(Delivery):
 
     def on_accept_ack(self, sender: Pid, ack: AcceptAck) -> None:
         """Line 17: acknowledgements count by the ballots they acknowledge."""
+        if self.home.get(sender) != ack.group:
+            return self.refuse("acknowledgement for another group")
         entry = self.entries.get(ack.id)
         if entry is None:
             if not self.early or self.dedup.delivered_at(ack.id) is not None:
                 return self.refuse("acknowledgement of an unknown message")
             entry = self.entries[ack.id] = Entry(ack.id, (), 0, self.out.now)
-        if entry.gts:
-            return None
         vector = ack.vector
+        if entry.gts or not vector:
+            return
         acks = entry.acks.get(vector, 0) | 1 << sender
         entry.acks[vector] = acks
         if self.early and sender == leader_of(self.cballot) and ack.issued > entry.issued:
@@ -235,6 +244,8 @@ class Ordering(Delivery):
 
     def on_connected(self, sender: Pid, c: Connected) -> None:
         """A session broke and is back: what was in flight may be lost, so do not wait for the time-out."""
+        if sender != self.me:
+            return self.refuse("driver's word from another process")
         group = self.home.get(c.peer)
         if self.status is LEADER and group is not None:
             for entry in self.pending.in_order():

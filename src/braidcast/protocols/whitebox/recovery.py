@@ -82,12 +82,11 @@ class Recovery(Collection):
         """Lines 42-43. After the first quorum a vote no longer counts, it only asks for the state (B3)."""
         if vote.ballot != self.ballot or leader_of(self.ballot) != self.me or self.home.get(sender) != self.group:
             return self.refuse("vote in another ballot")
-        if self.cballot == self.ballot:
-            if sender != self.me:
-                self.votes[sender] = vote
-                self.bring_to_state(sender)
-            return None
+        if self.status is FOLLOWER or (sender != self.me and self.me not in self.votes):
+            return self.refuse("vote for an attempt of an earlier life")
         self.votes[sender] = vote
+        if self.cballot == self.ballot:
+            return self.bring_to_state(sender)
         if self.merged is None and len(self.votes) >= self.quorum:
             self.merged = self.merge_votes()
             self.pull_bodies()
@@ -133,7 +132,7 @@ class Recovery(Collection):
 
     def on_bodies(self, sender: Pid, b: Bodies) -> None:
         """The answer; what is still missing comes from another voter, or from the next attempt."""
-        if b.ballot != self.ballot or self.merged is None:
+        if b.ballot != self.ballot or self.merged is None or self.home.get(sender) != self.group:
             return self.refuse("bodies of another ballot")
         for body in b.bodies:
             self.bodies[body.id] = body
@@ -196,13 +195,13 @@ class Recovery(Collection):
             return self.send((sender,), NewStateAck(s.ballot, self.max_delivered_gts))  # the first answer was lost
         if s.ballot > self.ballot or self.status is not RECOVERING:
             return self.refuse("state without a vote")
-        if any(held.serial != s.serial for held in self.arriving.values()):
-            if any(held.serial > s.serial for held in self.arriving.values()):
-                return self.refuse("piece of an older state")
+        if not 0 <= s.part < s.parts or any(held.serial > s.serial for held in self.arriving.values()):
+            return self.refuse("piece of an older state")
+        if any((held.serial, held.parts) != (s.serial, s.parts) for held in self.arriving.values()):
             self.arriving = {}
         self.arriving[s.part] = s
         if len(self.arriving) < s.parts:
-            return None
+            return
         pieces = [self.arriving[part] for part in range(s.parts)]
         self.arriving = {}
         known: list[Known] = []

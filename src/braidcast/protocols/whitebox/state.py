@@ -26,7 +26,9 @@ class State(Process):
         # constants
         "early", "group", "home", "options", "others", "peers", "quorum", "topology",
         # normal case
-        "ballot", "cballot", "clock", "dedup", "entries", "gaps", "held", "state_begins", "issued", "max_delivered_gts", "pending", "status",
+        "ballot", "cballot", "clock", "dedup", "entries", "issued", "max_delivered_gts", "pending", "status",
+        # early delivery
+        "gaps", "held", "state_begins",
         # what was delivered and is not collected
         "collected", "delivered_log", "log_dead", "retained", "snapshot",
         # leader: what the members and the other groups have made durable; hints
@@ -149,7 +151,8 @@ class State(Process):
 
     def known(self, entry: Entry, with_body: bool) -> Known:
         """`entry` as it travels and as it is recorded."""
-        return Known(entry.id, entry.dest, entry.phase, entry.lts, entry.gts, entry.body if with_body else None, entry.number)
+        body = entry.body if with_body else None
+        return Known(entry.id, entry.dest, entry.phase, entry.lts, entry.gts, body, entry.number)
 
     def known_entries(self, with_bodies: bool) -> tuple[Known, ...]:
         """All that is ACCEPTED or COMMITTED; PROPOSED is nobody's business but the leader's (1.3, 1.8)."""

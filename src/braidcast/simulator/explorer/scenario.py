@@ -28,6 +28,7 @@ def scenario_of(setup: Setup, violation: Violation) -> str:
     lines += [f"clock {pid} {readings[0]}" for pid, readings in setup.walls.items()]
     lines += _submissions(setup)
     lines += [_line(move) for move in violation.moves]
+    lines += ["", "expect no violations"]
     return "\n".join(lines) + "\n"
 
 

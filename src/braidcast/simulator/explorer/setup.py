@@ -56,7 +56,7 @@ class Setup:
     """Readings that the wall clock of a process goes through, each from any moment on; it may step back."""
     patient: bool = False
     """Whether a client's copy waits until its receiver leads, as if the client knew who does; otherwise it may come
-    at any moment, and a follower that forwards it makes many more states."""
+    at any moment, and a follower that forwards it makes many more states. Nothing waits where there is no leader."""
     connected: bool = False
     """Whether both ends of a new session get `Connected` as its first message."""
     now: Ticks = NOW

@@ -60,6 +60,7 @@ class Steps:
         self.pids: tuple[Pid, ...] = setup.topology.pids
         self.index_of = {pid: index for index, pid in enumerate(self.pids)}
         self.executed = 0
+        self._patient = setup.patient and setup.protocol.suspicion is not None
         self._random = Random(0)
         self.queues = Queues(self._random)
         self.freezer = Freezer(setup.dict_order)
@@ -131,7 +132,7 @@ class Steps:
         index = self._owner[local]
         process, layout = self._bench[index], self._layouts[index]
         self.freezer.thaw(layout, self._frozen[local])
-        if self.setup.patient and sender not in self.index_of and process.role != "leader":
+        if self._patient and sender not in self.index_of and process.role != "leader":
             self.memo[local][event] = WAITS
             return WAITS
         fired = event if self.is_timer[event] else None

@@ -1,0 +1,163 @@
+"""What a mutant is, what kills it, and what it is to be killed.
+
+A killer is a scenario file, a campaign (a family of plans, from some seed on) or an exploration. It kills a mutant if
+the mutant violates a property, misses an expectation or never comes to rest, where the shipped protocol does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from braidcast.cli.registry import WHITEBOX
+from braidcast.core.errors import BraidcastError
+from braidcast.core.protocol import Protocol
+from braidcast.core.topology import Topology
+from braidcast.simulator.explorer import Setup, explore, order_invariants
+from braidcast.simulator.explorer import Limits as SearchLimits
+from braidcast.simulator.fuzz import judge
+from braidcast.simulator.run import simulate
+from braidcast.simulator.scenarios import load_scenario, run_scenario
+from tests.mutations.edits import Edit, mutated
+from tests.mutations.families import FAMILIES
+
+SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
+CRASH = "exception"
+"""Stands for a property: the protocol raised."""
+
+
+class Death(NamedTuple):
+    """How a mutant was found out."""
+
+    runs: int
+    """How many runs it took, this one included; states, for an exploration."""
+    properties: tuple[str, ...]
+    """What it violated, first the most telling; `expectation` if it missed one of a scenario."""
+    told: str
+    """One line for a person."""
+
+
+def _crash(error: Exception) -> Death:
+    if isinstance(error, BraidcastError):
+        raise error  # a scenario or a plan that is wrong kills nobody
+    return Death(1, (CRASH,), repr(error))
+
+
+@dataclass(frozen=True)
+class InScenario:
+    """A file in tests/scenarios."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"scenario {self.name}"
+
+    def hunt(self, protocol: Protocol) -> Death | None:
+        """Run it once."""
+        scenario = load_scenario(str(SCENARIOS / f"{self.name}.scenario"))
+        try:
+            outcome = run_scenario(scenario, protocol, self.options)
+        except Exception as error:  # whatever a broken protocol comes to
+            return _crash(error)
+        found = [violation.property for violation in outcome.violations]
+        found += ["expectation"] if outcome.unmet else []
+        if not found:
+            return None
+        told = str(outcome.violations[0]) if outcome.violations else outcome.unmet[0]
+        return Death(1, tuple(dict.fromkeys(found)), told)
+
+
+@dataclass(frozen=True)
+class InCampaign:
+    """At most `runs` plans of a family, from `seed` on."""
+
+    family: str
+    seed: int = 0
+    runs: int = 25
+
+    def __str__(self) -> str:
+        return f"campaign {self.family} from seed {self.seed}"
+
+    def hunt(self, protocol: Protocol) -> Death | None:
+        """Run until something is wrong."""
+        for index in range(self.runs):
+            found = self.run(protocol, self.seed + index)
+            if found is not None:
+                return found._replace(runs=index + 1)
+        return None
+
+    def run(self, protocol: Protocol, seed: int) -> Death | None:
+        """One run of the family."""
+        try:
+            violations = judge(simulate(FAMILIES[self.family](protocol, seed)))
+        except Exception as error:  # whatever a broken protocol comes to
+            return _crash(error)
+        if not violations:
+            return None
+        return Death(1, tuple(dict.fromkeys(v.property for v in violations)), str(violations[0]))
+
+
+@dataclass(frozen=True)
+class InExploration:
+    """All schedules of a setup, or as many as the limit allows."""
+
+    name: str
+    setup: Setup
+    delays: int | None = None
+    states_max: int = 300_000
+    termination: bool = True
+
+    def __str__(self) -> str:
+        return f"exploration {self.name}"
+
+    def hunt(self, protocol: Protocol) -> Death | None:
+        """Explore until something is wrong."""
+        setup = replace(self.setup, protocol=protocol)
+        limits = SearchLimits(states=self.states_max)
+        report = explore(setup, order_invariants(setup, self.termination), self.delays, limits)
+        if not report.violations:
+            return None
+        return Death(report.states, ("exploration",), str(report.violations[0]).splitlines()[0])
+
+
+Killer = InScenario | InCampaign | InExploration
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The protocol with one thing broken."""
+
+    number: str
+    """As in section 6 of protocols.md; a letter or word behind it tells several mutants of a number apart."""
+    name: str
+    broken: str
+    """What it does wrong, in a sentence."""
+    edits: tuple[Edit, ...]
+    killer: Killer | None = None
+    """None: it survives; `equivalent` says why that must be so."""
+    violates: tuple[str, ...] = ()
+    """One of these properties, at least, is among those that it violates; none named: any will do."""
+    parts: tuple[tuple[str, type], ...] = ()
+    equivalent: str = ""
+
+    @property
+    def protocol(self) -> Protocol:
+        """The mutant in place of white-box."""
+        return _protocol(self.edits, self.parts)
+
+    def __str__(self) -> str:
+        return f"{self.number}-{self.name}"
+
+
+@cache
+def _protocol(edits: tuple[Edit, ...], parts: tuple[tuple[str, type], ...]) -> Protocol:
+    return replace(WHITEBOX, make=mutated(edits, parts))
+
+
+def topology(text: str) -> Topology:
+    """For setups."""
+    return Topology.parse(text)

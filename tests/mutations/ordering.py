@@ -1,0 +1,286 @@
+"""Mutants of the normal case: proposing, accepting, committing, delivering, retrying."""
+
+from __future__ import annotations
+
+from braidcast.core.timestamps import Timestamp
+from braidcast.protocols.parts.pending import E, PendingHeap
+from braidcast.protocols.whitebox.delivery import Delivery
+from braidcast.protocols.whitebox.entry import ACCEPTED, PROPOSED, Entry
+from braidcast.protocols.whitebox.ordering import Ordering
+from braidcast.protocols.whitebox.recovery import Recovery
+from tests.mutations.edits import Edit
+from tests.mutations.mutant import Mutant
+
+
+class _Ignoring(PendingHeap[E]):
+    """Delivers past what waits in one phase."""
+
+    __slots__ = ("_found",)
+    ignored = 0
+
+    def next_committed(self) -> E | None:
+        for ts, entry in sorted(self._at.items()):
+            if entry.gts:
+                if entry.gts != ts:
+                    self.discard(ts)
+                    self.push(entry.gts, entry)
+                    return self.next_committed()
+                self._found: Timestamp = ts
+                return entry
+            if getattr(entry, "phase", None) != self.ignored:
+                return None
+        return None
+
+    def pop(self) -> None:
+        self.discard(self._found)
+
+
+class _IgnoringProposed(_Ignoring[E]):
+    __slots__ = ()
+    ignored = PROPOSED
+
+
+class _IgnoringAccepted(_Ignoring[E]):
+    __slots__ = ()
+    ignored = ACCEPTED
+
+
+CLOCK_BUMP = Edit(Ordering.acknowledge, "behind = self.clock < entry.bound >> GROUP_BITS", "behind = False")
+NO_BUMP_AT_COMMIT = Edit(Ordering.commit_if_accepted, "    self.raise_clock(entry.gts >> GROUP_BITS)\n", "")
+NO_RETRY_NOW_AND_THEN = Edit(Ordering.retry_stuck, "if not entry.gts and now >= entry.retry_at", "if False")
+NO_RETRY_WHEN_CONNECTED = Edit(Ordering.on_connected, "if self.status is LEADER and group is not None", "if False")
+NO_RETRY_WHEN_LEADING = Edit(Recovery.lead, "self.retry(entry)", "pass")
+
+ORDERING = [
+    Mutant(
+        "2", "no_clock_bump", "Line 14 is left out: accepting a message does not raise the clock.",
+        (CLOCK_BUMP,),
+    ),
+    Mutant(
+        "7", "no_vector_matching", "Acknowledgements count whatever ballots they acknowledge.",
+        (
+            Edit(
+                Ordering.on_accept_ack,
+                "    vector = ack.vector\n    acks = entry.acks.get(vector, 0) | 1 << sender\n    entry.acks[vector] = acks\n",
+                "    vector = entry.vector\n    acks = entry.acks.get((), 0) | 1 << sender\n    entry.acks[()] = acks\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "8", "fresh_lts_on_duplicate", "A message that comes again gets a timestamp again.",
+        (
+            Edit(
+                Ordering.propose,
+                "if entry is None or entry.phase == START:",
+                "if entry is None or entry.phase < COMMITTED:\n        if entry is not None: self.pending.discard(entry.lts)",
+            ),
+        ),
+    ),
+    Mutant(
+        "9-proposed", "delivery_past_proposed", "Line 21 does not look at what is PROPOSED.",
+        (), parts=(("PendingHeap", _IgnoringProposed),),
+    ),
+    Mutant(
+        "9-accepted", "delivery_past_accepted", "Line 21 does not look at what is ACCEPTED.",
+        (), parts=(("PendingHeap", _IgnoringAccepted),),
+    ),
+    Mutant(
+        "10", "deliver_in_any_ballot", "Line 25's `cballot = b` is left out.",
+        (Edit(Delivery.on_deliver, " or d.ballot != self.cballot", ""),),
+    ),
+    Mutant(
+        "10-recovering", "deliver_while_recovering", "Line 25's `status` is left out.",
+        (Edit(Delivery.on_deliver, "self.status is RECOVERING or ", ""),),
+    ),
+    Mutant(
+        "10-both", "deliver_whenever", "Line 25's `status` and `cballot` are both left out.",
+        (Edit(Delivery.on_deliver, "if self.status is RECOVERING or d.ballot != self.cballot:", "if False:"),),
+    ),
+    Mutant(
+        "11", "deliver_below_the_mark", "Line 25's `max_delivered_gts < gts` is left out.",
+        (Edit(Delivery.on_deliver, "if d.gts <= self.max_delivered_gts:", "if False:"),),
+    ),
+    Mutant(
+        "12-recovering", "ack_while_recovering", "Line 11's `status` is left out.",
+        (Edit(Ordering.acknowledge, " or self.status is RECOVERING", ""),),
+    ),
+    Mutant(
+        "12-ballot", "ack_in_another_ballot", "Line 11's `cballot = Bal(g0)` is left out.",
+        (Edit(Ordering.acknowledge, "mine.ballot != self.cballot or ", ""),),
+    ),
+    Mutant(
+        "15", "self_accept_deferred",
+        "The leader commits without having raised its clock: its own ACCEPT is handled after the others' (B4).",
+        (Edit(Ordering.acknowledge, "if behind:  #", "if behind and self.status is not LEADER:  #"), NO_BUMP_AT_COMMIT),
+    ),
+    Mutant(
+        "15-self", "not_including_myself", "Line 17's `including myself` is left out.",
+        (Edit(Ordering.accepted_in_current_ballot, " or not acks >> self.me & 1", ""),),
+    ),
+    Mutant(
+        "15-commit", "no_bump_at_commit", "Line 19 does not raise the clock.",
+        (NO_BUMP_AT_COMMIT,),
+    ),
+    Mutant(
+        "16", "no_prev_gts", "A follower that missed a DELIVER applies the next one all the same.",
+        (Edit(Delivery.on_deliver, "d.prev_gts > self.max_delivered_gts or ", ""),),
+    ),
+    Mutant(
+        "16-body", "skip_unknown_delivery", "A DELIVER whose message is not here is skipped: no catch-up.",
+        (
+            Edit(
+                Delivery.on_deliver,
+                "if d.prev_gts > self.max_delivered_gts or entry is None or entry.body is None:",
+                "if entry is None or entry.body is None:\n"
+                "        self.max_delivered_gts = d.gts\n"
+                "        return None\n"
+                "    if d.prev_gts > self.max_delivered_gts:",
+            ),
+        ),
+    ),
+    Mutant(
+        "19", "no_retry", "Nobody retries: a message that one leader lacks waits for ever.",
+        (NO_RETRY_NOW_AND_THEN, NO_RETRY_WHEN_CONNECTED, NO_RETRY_WHEN_LEADING),
+    ),
+    Mutant(
+        "19-timer", "no_retry_now_and_then", "Retries happen only on leading and on reconnecting.",
+        (NO_RETRY_NOW_AND_THEN,),
+    ),
+    Mutant(
+        "19-leading", "no_retry_when_leading", "A new leader does not retry what it found ACCEPTED.",
+        (NO_RETRY_WHEN_LEADING,),
+    ),
+    Mutant(
+        "19-connected", "no_retry_when_connected", "A leader does not retry when a session is back.",
+        (NO_RETRY_WHEN_CONNECTED,),
+    ),
+    Mutant(
+        "19-own", "retry_only_elsewhere", "A retry goes to the other groups, and not as ACCEPT to the own one.",
+        (Edit(Ordering.retry, "    self.send_accept(entry)\n", ""),),
+    ),
+    Mutant(
+        "19-hint", "retry_to_the_known_leaders", "A retry goes only to those last known to lead.",
+        (Edit(Ordering.retry, "guess = not entry.attempts and len(known) == len(dest)", "guess = len(known) == len(dest)"),),
+    ),
+    Mutant(
+        "19-committed", "no_accept_for_committed", "A retry of what is committed here is not answered with ACCEPT.",
+        (
+            Edit(
+                Ordering.propose,
+                "        if sender not in self.home:\n            return\n",
+                "        return\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "20", "newest_arrival", "Of the ACCEPTs of a group the last to arrive is kept, not that of the highest ballot (B6).",
+        (
+            Edit(
+                Entry.hold,
+                "    elif held.ballot > accept.ballot:\n        self.accepts[accept.group] = held\n        return False\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "20-bound", "stale_bound", "An ACCEPT that replaces another leaves the highest timestamp as it was.",
+        (Edit(Entry.hold, "self.bound = max([a.lts for a in self.accepts.values()])", "pass"),),
+    ),
+    Mutant(
+        "20-old", "accept_of_an_old_ballot", "An own-group ACCEPT of a ballot below cballot is not dropped (B6).",
+        (Edit(Ordering.on_accept, "if a.ballot < self.cballot:", "if False:"),),
+    ),
+    Mutant(
+        "20-again", "no_second_look", "After NEW_STATE nobody looks again at the ACCEPTs that were held for it (B6).",
+        (Edit(Recovery.on_new_state, "    self.look_again()\n", ""),),
+    ),
+    Mutant(
+        "27-collected", "accept_what_is_collected", "An ACCEPT makes an entry for a message that is collected here.",
+        (Edit(Ordering.on_accept, "if self.dedup.delivered_at(a.id) is not None:", "if False:"),),
+    ),
+    Mutant(
+        "27-impostor", "accept_from_anybody", "An ACCEPT counts although its sender does not lead that ballot.",
+        (Edit(Ordering.on_accept, "if a.ballot & PID_MASK != sender or self.home.get(sender) != a.group:", "if False:"),),
+        equivalent="No process sends an ACCEPT in another's ballot; the guard is against strangers.",
+    ),
+    Mutant(
+        "27-foreign", "accept_for_another_group", "An ACCEPT counts although the message is not for this group.",
+        (Edit(Ordering.on_accept, "if self.group not in a.dest or a.group not in a.dest:", "if False:"),),
+        equivalent="An ACCEPT is sent to the members of its destinations only; the guard is against strangers.",
+    ),
+    Mutant(
+        "27-dest", "other_destinations", "An id that comes again with other destinations is proposed again.",
+        (Edit(Ordering.may_propose, "if entry is not None and entry.dest not in ((), dest):", "if False:"),),
+        equivalent="Clients of the simulator never use an id twice for two messages.",
+    ),
+    Mutant(
+        "27-expired", "expired_session", "A message of an expired session is taken for new.",
+        (Edit(Ordering.may_propose, "if self.dedup.is_expired(m.id):", "if False:"),),
+    ),
+    Mutant(
+        "27-body", "ack_without_body", "An ACCEPT is acknowledged although the body is not here.",
+        (
+            Edit(Ordering.acknowledge, " or entry.body is None", ""),
+            Edit(Ordering.acknowledge, "    self.persist(Accepted(entry.body, mine.lts, self.clock))\n    elif", "    if entry.body is not None: self.persist(Accepted(entry.body, mine.lts, self.clock))\n    elif"),
+        ),
+    ),
+    Mutant(
+        "28-quorums", "quorum_in_all_groups_together", "Enough acknowledgements in all, not a quorum in each group.",
+        (Edit(Ordering.commit_if_accepted, "if (acks & members).bit_count() < quorum:", "if False:"),),
+    ),
+    Mutant(
+        "28-ballot", "commit_in_another_ballot", "Line 18's `cballot = Bal(g0)` is left out.",
+        (Edit(Ordering.accepted_in_current_ballot, "entry.accepts[self.group].ballot != self.cballot or ", ""),),
+    ),
+    Mutant(
+        "28-leader", "anybody_commits", "Line 18's `status = LEADER` is left out.",
+        (
+            Edit(
+                Ordering.accepted_in_current_ballot,
+                "if self.status is LEADER:",
+                "if True:",
+            ),
+        ),
+    ),
+    Mutant(
+        "28-number", "commit_twice", "An acknowledgement after the commit commits again.",
+        (Edit(Ordering.on_accept_ack, "if entry.gts:", "if False:"),),
+    ),
+    Mutant(
+        "28-count", "half_a_quorum", "The quorum is half of the group, without one more.",
+        (Edit(Ordering.commit_if_accepted, ".bit_count() < quorum", ".bit_count() < quorum - 1"),
+         Edit(Ordering.on_accept_ack, ">= entry.quorums", ">= 1")),
+    ),
+    Mutant(
+        "29-gap", "gap_without_catch_up", "A follower that sees a gap waits instead of asking.",
+        (Edit(Delivery.on_deliver, "return self.ask_for_missed(sender)", "return None"),),
+    ),
+    Mutant(
+        "29-reply", "reply_before_delivery", "A duplicate of what is committed but not delivered gets a reply.",
+        (Edit(Ordering.propose, "elif entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:", "elif entry.phase == COMMITTED:"),),
+    ),
+    Mutant(
+        "29-learn", "delivery_without_record", "What is delivered without having been accepted here leaves no body on disk.",
+        (Edit(Delivery.learn_committed, "if entry.phase < ACCEPTED:", "if False:"),),
+    ),
+    Mutant(
+        "29-clock", "deliver_leaves_the_clock", "Line 29 does not raise the clock.",
+        (Edit(Delivery.learn_committed, "    self.raise_clock(gts >> GROUP_BITS)\n", ""),),
+    ),
+    Mutant(
+        "29-behind", "clock_not_recorded", "A clock that rises after the message was accepted leaves no record.",
+        (Edit(Ordering.acknowledge, "    elif behind:\n        self.persist(Accepted(entry.body, mine.lts, self.clock))\n", ""),),
+    ),
+    Mutant(
+        "29-sweep", "forgets_what_is_not_stale", "What came early is forgotten at once.",
+        (Edit(Ordering.forget_stale, " and e.since < before", ""),),
+    ),
+    Mutant(
+        "29-sweep-all", "forgets_more_than_early_arrivals", "What is PROPOSED is forgotten like what came early.",
+        (Edit(Ordering.forget_stale, "e.phase == START and e.since < before", "e.phase <= 1 and e.since < before"),),
+    ),
+    Mutant(
+        "29-forward", "no_forwarding", "A follower drops what a client sends it, and names no leader.",
+        (Edit(Ordering.on_multicast, "self.point_to_leader(sender, m)", "pass"),),
+    ),
+]  # fmt: skip

@@ -1,0 +1,86 @@
+"""The exhaustive search: it finds exactly what a naive search finds, and figures stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+from tests.simulator.explorer.naive import explore_naively
+
+from braidcast.cli.registry import SKEEN, WHITEBOX
+from braidcast.core.topology import Dest, Topology
+from braidcast.simulator.explorer import Limits, Setup, explore, order_invariants, standard_setup, submit
+
+
+def skeen(shape: str, messages: int | list[Dest]) -> Setup:
+    return standard_setup(SKEEN, Topology.parse(shape), messages)
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        skeen("2x1", 2),
+        skeen("3x1", [(0, 1), (1, 2)]),
+        Setup(WHITEBOX, Topology.parse("1x3"), submissions=submit(Topology.parse("1x3"), 1)),
+        Setup(WHITEBOX, Topology.parse("1x3"), submissions=submit(Topology.parse("1x3"), 2, to="leaders")),
+    ],
+    ids=["skeen 2x1, 2 messages", "skeen 3x1, 2 messages", "white-box 1x3, 1 to all", "white-box 1x3, 2 to the leader"],
+)
+def test_the_search_finds_what_a_naive_search_finds(setup: Setup) -> None:
+    report = explore(setup)
+    assert report.exhausted
+    assert (report.states, report.outcomes, report.transitions) == explore_naively(setup)
+
+
+@pytest.mark.parametrize(
+    ("shape", "messages", "states", "outcomes", "depth"),
+    [
+        ("2x1", 2, 133, 8, 8),
+        ("2x1", 3, 3277, 102, 12),
+        ("3x1", [(0, 1), (1, 2), (0, 2)], 2913, 25, 12),
+        ("3x1", 2, 22963, 18, 18),
+    ],
+)
+def test_skeen_keeps_its_promises_in_every_schedule(
+    shape: str, messages: int | list[Dest], states: int, outcomes: int, depth: int
+) -> None:
+    setup = skeen(shape, messages)
+    report = explore(setup, order_invariants(setup, termination=True))
+    assert report.violations == ()
+    assert (report.states, report.outcomes, report.depth) == (states, outcomes, depth)
+    assert report.exhausted
+    assert report.delay_bound is None
+
+
+def test_the_order_of_dicts_matters_to_no_outcome_of_skeen() -> None:
+    topology = Topology.parse("2x1")
+    reports = [
+        explore(Setup(SKEEN, topology, submissions=submit(topology, 3), dict_order=order)) for order in (False, True)
+    ]
+    assert set(reports[0].terminal) == set(reports[1].terminal)
+
+
+def test_most_steps_are_looked_up() -> None:
+    report = explore(skeen("3x1", 2))
+    assert report.executed < report.transitions / 50
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"), [(Limits(states=100), "states"), (Limits(seconds=0.0), "seconds")], ids=["states", "seconds"]
+)
+def test_a_search_that_meets_a_limit_says_so_and_is_not_called_exhaustive(limits: Limits, why: str) -> None:
+    report = explore(skeen("2x1", 4), limits=limits)
+    assert report.stopped_by == why
+    assert not report.exhausted
+    assert "not all schedules" in report.summary()
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    explore(skeen("2x1", 3), limits=Limits(progress=lambda states, moves: told.append((states, moves))))
+    assert told[-1][0] > 1000
+
+
+def test_a_report_is_plain_data() -> None:
+    figures = explore(skeen("2x1", 2)).to_json()
+    assert {"states", "outcomes", "depth", "exhausted", "delay_bound", "violations"} <= figures.keys()
+    assert figures["states"] == 133
+    assert figures["violations"] == []
