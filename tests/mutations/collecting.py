@@ -11,7 +11,7 @@ from braidcast.protocols.whitebox.ordering import Ordering
 from braidcast.protocols.whitebox.process import WhiteBox
 from braidcast.protocols.whitebox.recovery import Recovery
 from tests.mutations.edits import Edit
-from tests.mutations.mutant import Mutant
+from tests.mutations.mutant import InCampaign, InScenario, Mutant
 from tests.mutations.recovering import NOT_STICKY
 
 NO_FLOOR = Edit(Collection.collect, "floor = min(floor, self.durably_applied())", "floor = self.durably_applied()")
@@ -33,14 +33,17 @@ COLLECTING = [
     Mutant(
         "18-local", "local_without_tombstones", "Each process forgets what its own application has, the id too.",
         (NO_FLOOR, NO_RULE_B, NO_TOMBSTONE),
+        killer=InCampaign("calm", 0),
     ),
     Mutant(
         "18-local-tombstones", "local_with_tombstones", "Each process collects what its own application has; ids stay.",
         (NO_FLOOR, NO_RULE_B),
+        killer=InCampaign("calm", 0),
     ),
     Mutant(
         "18-own-group", "own_group_only", "Rule (b) is left out: what all of the own group have is collected.",
         (NO_RULE_B,),
+        killer=InCampaign("calm", 0),
     ),
     Mutant(
         "18-own-quorum", "own_quorum_without_snapshot",
@@ -49,10 +52,12 @@ COLLECTING = [
             Edit(Collection.collect_as_leader, "if len(self.delivered_log) - self.log_dead > self.options.laggard_entries:", "if True:"),
             NO_SNAPSHOT,
         ),
+        killer=InCampaign("crashes", 0),
     ),
     Mutant(
         "18-b2", "collection_without_b2", "Collection is as it should be, but COMMITTED is not sticky (B2).",
         (NOT_STICKY, Edit(Recovery.merge_votes, "known.phase == COMMITTED or ", "")),
+        killer=InCampaign("storms", 1),
     ),
     Mutant(
         "18-floor", "floor_ignored", "Rule (a) is left out: laggards are not waited for, whatever the limit.",
@@ -65,10 +70,12 @@ COLLECTING = [
     Mutant(
         "18-report", "report_before_durable", "A process reports what it delivered, durable or not.",
         (Edit(Collection.durably_applied, "return min(applied, self.max_delivered_gts)", "return self.max_delivered_gts"),),
+        killer=InCampaign("crashes", 0),
     ),
     Mutant(
         "18-stable", "stable_by_one", "What one process has durably is called stable.",
         (Edit(Collection.collect_as_leader, "min(marks[self.quorum - 1], self.applied[self.me])", "marks[0]"),),
+        killer=InCampaign("crashes", 0),
     ),
     Mutant(
         "18-stable-leader", "stable_beyond_the_leader", "What a quorum has is stable, although the leader lacks it.",
@@ -105,10 +112,12 @@ COLLECTING = [
     Mutant(
         "18-order", "collects_out_of_order", "More than the limit allows is collected.",
         (Edit(Collection.trim, "retained[count].gts <= limit", "retained[count].gts <= limit + (3 << 10)"),),
+        killer=InCampaign("elections", 0),
     ),
     Mutant(
         "18-collected", "collected_not_noted", "A process does not know up to where its log is collected.",
         (Edit(Collection.trim, "    self.collected = max(self.collected, entry.gts)\n", "    pass\n"),),
+        killer=InCampaign("laggards", 0),
     ),
     Mutant(
         "18-vote", "vote_for_who_lacks_the_collected", "A candidate that lacks what the voter has collected gets the vote.",
@@ -116,18 +125,22 @@ COLLECTING = [
             Edit(Recovery.on_new_leader, " or n.gts < self.collected", ""),
             Edit(Election.on_pre_vote, "p.gts >= self.collected and ", ""),
         ),
+        killer=InCampaign("collecting", 20),
     ),
     Mutant(
         "22", "duplicates_are_new", "The dedup table is not consulted: a duplicate of what is collected is ordered again.",
         (Edit(Ordering.may_propose, "if delivered_at is not None:", "if False:"),),
+        killer=InScenario("duplicate_after_collection"),
     ),
     Mutant(
         "22-mark", "complete_below_ignored", "The client's word that all below is complete is taken for `never seen`.",
         (Edit(DedupTable.delivered_at, "if id[2] < session.complete_below:", "if False:"),),
+        killer=InCampaign("laggards", 0),
     ),
     Mutant(
         "22-checkpoint", "checkpoint_without_dedup", "A checkpoint forgets the dedup table.",
         (Edit(WhiteBox.redo_checkpoint, "    self.dedup.load(r.dedup, self.out.now)\n", ""),),
+        killer=InCampaign("laggards", 2),
     ),
     Mutant(
         "22-expiry", "live_session_expires", "A session is expired although something of it is in the works.",
@@ -136,10 +149,12 @@ COLLECTING = [
     Mutant(
         "23", "no_delivery_again", "After a restart nothing is delivered again, although the application lost it.",
         (Edit(WhiteBox.start, "return self.deliver_again(applied)", "return None"),),
+        killer=InScenario("crash_between_effect_and_mark"),
     ),
     Mutant(
         "23-all", "everything_again", "After a restart everything is delivered again, although the application has it.",
         (Edit(Delivery.deliver_again, "entry.gts > applied and ", ""),),
+        killer=InCampaign("crashes", 0),
     ),
     Mutant(
         "23-restored", "snapshot_lost", "After a restart an installed snapshot that was not applied is not applied.",
@@ -152,18 +167,22 @@ COLLECTING = [
     Mutant(
         "24", "no_snapshot", "Who lacks what is collected gets only what is left in the log.",
         (NO_SNAPSHOT,),
+        killer=InScenario("follower_past_the_mark"),
     ),
     Mutant(
         "24-never", "snapshot_never_sent", "Who lacks what is collected gets nothing.",
         (Edit(CatchingUp.resend_after, "return self.want_snapshot_for(follower)", "return None"),),
+        killer=InCampaign("laggards", 0),
     ),
     Mutant(
         "24-table", "table_of_the_answer", "The dedup table of a snapshot is that of when the application answered.",
         (TABLE_NOW,),
+        killer=InCampaign("laggards", 23),
     ),
     Mutant(
         "24-no-table", "snapshot_without_table", "A snapshot comes without the dedup table.",
         (Edit(CatchingUp.redo_transferred, "    self.dedup.load(r.dedup, self.out.now)\n", ""),),
+        killer=InCampaign("laggards", 8),
     ),
     Mutant(
         "24-known", "snapshot_without_the_uncollected", "A snapshot comes without what is delivered and not collected.",
@@ -184,6 +203,7 @@ COLLECTING = [
     Mutant(
         "24-old", "old_snapshot", "A snapshot that is behind is installed all the same.",
         (Edit(CatchingUp.on_snapshot_chunk, " or c.gts <= self.max_delivered_gts", ""),),
+        killer=InCampaign("laggards", 11),
     ),
     Mutant(
         "24-ballot", "snapshot_of_another_ballot", "A snapshot of another ballot, or while recovering, is installed.",
@@ -197,10 +217,12 @@ COLLECTING = [
         "24-pieces", "snapshot_piece_by_piece", "The first piece of a snapshot is installed without the others.",
         (Edit(CatchingUp.on_snapshot_chunk, "if len(self.chunks) < c.parts:", "if c.part:\n        return None\n    if False:"),
          Edit(CatchingUp.on_snapshot_chunk, "for part in range(c.parts)]", "for part in range(1)]")),
+        killer=InCampaign("laggards", 0),
     ),
     Mutant(
         "24-record", "snapshot_not_recorded", "An installed snapshot leaves no record.",
         (Edit(CatchingUp.on_snapshot_chunk, "    self.persist(record)\n", ""),),
+        killer=InCampaign("laggards", 0),
     ),
     Mutant(
         "24-asked", "answer_to_another_question", "An application's state is sent as that of another point.",
@@ -225,6 +247,7 @@ COLLECTING = [
     Mutant(
         "31-twice", "resend_twice", "A resend delivers again what was delivered.",
         (Edit(CatchingUp.on_resend, "if known.gts <= self.max_delivered_gts:", "if False:"),),
+        killer=InCampaign("storms", 0),
     ),
     Mutant(
         "31-more", "resend_once", "A follower does not ask for the next piece.",
@@ -233,9 +256,11 @@ COLLECTING = [
     Mutant(
         "31-heartbeat", "heartbeat_shows_no_gap", "A follower does not ask when a heartbeat shows that it is behind.",
         (Edit(Election.on_heartbeat, "if h.gts > self.max_delivered_gts:", "if False:"),),
+        killer=InCampaign("storms", 0),
     ),
     Mutant(
         "31-body", "resend_without_body", "A resend does not bring the body.",
         (Edit(CatchingUp.on_resend, "entry.body = known.body", "pass"),),
+        killer=InCampaign("crashes", 0),
     ),
 ]  # fmt: skip

@@ -199,6 +199,29 @@ def lagging_applications(protocol: Protocol, seed: int) -> SimulationPlan:
     )  # fmt: skip
 
 
+def relays(protocol: Protocol, seed: int) -> SimulationPlan:
+    """Whoever got a snapshot leads soon after; transfers come in many pieces, on slow disks and broken sessions."""
+    def choose(what: str, *choices: int) -> int:
+        return Random(f"{seed} {what}").choice(choices)
+
+    return _plan(
+        protocol, seed, ("3", "3+1", "2x3"),
+        load=Load(clients=3, messages=30, gap=Uniform(0, 200), duplicates=0.3, batches=0.5),
+        faults=FaultRates(
+            0, 4000, crashes=3, leader_crashes=4, breaks=6, partitions=3, one_ways=3, pauses=2,
+            downtime=Uniform(100, 900), partition_time=Uniform(100, 900), pause_time=Uniform(100, 600),
+        ),
+        options=_pick(
+            seed, "laggard_entries=1 chunk_entries=1 chunk_bytes=300", "laggard_entries=1 chunk_entries=2",
+            "laggard_entries=1 chunk_entries=1 follower_delivery=early", "laggard_entries=2 prevote=off",
+        ),
+        stale=choose("stale", 0, 5) / 10,
+        disk=DiskPlan(fsync=choose("disk", 0, 8, 40), checkpoint_every=choose("checkpoint", 0, 0, 4)),
+        application=ApplicationPlan(lag=choose("lag", 0, 60), snapshot=choose("snapshot", 0, 80)),
+        clients=ClientPlan(timeout=400, rebatch=0.3),
+    )  # fmt: skip
+
+
 def uniform_fuzz(protocol: Protocol, seed: int) -> SimulationPlan:
     """The runs of `braidcast fuzz`."""
     return draw_plan(protocol, seed_of(31, seed))
@@ -218,7 +241,7 @@ def steady(protocol: Protocol, seed: int) -> SimulationPlan:
 FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
-        calm, steady, elections, crashes, storms, early_storms, losses, laggards, collecting, lagging_applications,
-        uniform_fuzz,
+        calm, steady, elections, crashes, storms, early_storms, losses, laggards, collecting, relays,
+        lagging_applications, uniform_fuzz,
     )
 }  # fmt: skip

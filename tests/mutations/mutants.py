@@ -1,4 +1,4 @@
-"""All mutants of white-box."""
+"""All mutants of white-box: those that must die, and those that cannot or do not."""
 
 from __future__ import annotations
 
@@ -8,4 +8,11 @@ from tests.mutations.mutant import Mutant
 from tests.mutations.ordering import ORDERING
 from tests.mutations.recovering import RECOVERING
 
-MUTANTS: list[Mutant] = [*ORDERING, *RECOVERING, *COLLECTING, *EARLY]
+_ALL: list[Mutant] = [*ORDERING, *RECOVERING, *COLLECTING, *EARLY]
+
+MUTANTS = [mutant for mutant in _ALL if mutant.killer is not None]
+"""Each must die."""
+REDUNDANT = [mutant for mutant in _ALL if mutant.killer is None and mutant.redundant]
+"""Guards that another guard makes up for, or that are there for strangers and for speed: no run can tell."""
+SURVIVORS = [mutant for mutant in _ALL if mutant.killer is None and not mutant.redundant]
+"""Nobody has found a schedule that kills these, and nobody has shown that there is none."""

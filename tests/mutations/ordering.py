@@ -9,7 +9,7 @@ from braidcast.protocols.whitebox.entry import ACCEPTED, PROPOSED, Entry
 from braidcast.protocols.whitebox.ordering import Ordering
 from braidcast.protocols.whitebox.recovery import Recovery
 from tests.mutations.edits import Edit
-from tests.mutations.mutant import Mutant
+from tests.mutations.mutant import InCampaign, InScenario, Mutant
 
 
 class _Ignoring(PendingHeap[E]):
@@ -55,6 +55,7 @@ ORDERING = [
     Mutant(
         "2", "no_clock_bump", "Line 14 is left out: accepting a message does not raise the clock.",
         (CLOCK_BUMP,),
+        killer=InCampaign("collecting", 0),
     ),
     Mutant(
         "7", "no_vector_matching", "Acknowledgements count whatever ballots they acknowledge.",
@@ -65,6 +66,7 @@ ORDERING = [
                 "    vector = entry.vector\n    acks = entry.acks.get((), 0) | 1 << sender\n    entry.acks[()] = acks\n",
             ),
         ),
+        killer=InCampaign("storms", 0),
     ),
     Mutant(
         "8", "fresh_lts_on_duplicate", "A message that comes again gets a timestamp again.",
@@ -75,14 +77,17 @@ ORDERING = [
                 "if entry is None or entry.phase < COMMITTED:\n        if entry is not None: self.pending.discard(entry.lts)",
             ),
         ),
+        killer=InCampaign("calm", 0),
     ),
     Mutant(
         "9-proposed", "delivery_past_proposed", "Line 21 does not look at what is PROPOSED.",
         (), parts=(("PendingHeap", _IgnoringProposed),),
+        killer=InCampaign("calm", 0),
     ),
     Mutant(
         "9-accepted", "delivery_past_accepted", "Line 21 does not look at what is ACCEPTED.",
         (), parts=(("PendingHeap", _IgnoringAccepted),),
+        killer=InCampaign("calm", 0),
     ),
     Mutant(
         "10", "deliver_in_any_ballot", "Line 25's `cballot = b` is left out.",
@@ -95,23 +100,28 @@ ORDERING = [
     Mutant(
         "10-both", "deliver_whenever", "Line 25's `status` and `cballot` are both left out.",
         (Edit(Delivery.on_deliver, "if self.status is RECOVERING or d.ballot != self.cballot:", "if False:"),),
+        killer=InCampaign("collecting", 24),
     ),
     Mutant(
         "11", "deliver_below_the_mark", "Line 25's `max_delivered_gts < gts` is left out.",
         (Edit(Delivery.on_deliver, "if d.gts <= self.max_delivered_gts:", "if False:"),),
+        killer=InCampaign("elections", 0),
     ),
     Mutant(
         "12-recovering", "ack_while_recovering", "Line 11's `status` is left out.",
         (Edit(Ordering.acknowledge, " or self.status is RECOVERING", ""),),
+        killer=InCampaign("collecting", 11),
     ),
     Mutant(
         "12-ballot", "ack_in_another_ballot", "Line 11's `cballot = Bal(g0)` is left out.",
         (Edit(Ordering.acknowledge, "mine.ballot != self.cballot or ", ""),),
+        killer=InCampaign("storms", 1),
     ),
     Mutant(
         "15", "self_accept_deferred",
         "The leader commits without having raised its clock: its own ACCEPT is handled after the others' (B4).",
         (Edit(Ordering.acknowledge, "if behind:  #", "if behind and self.status is not LEADER:  #"), NO_BUMP_AT_COMMIT),
+        killer=InCampaign("elections", 0),
     ),
     Mutant(
         "15-self", "not_including_myself", "Line 17's `including myself` is left out.",
@@ -124,6 +134,7 @@ ORDERING = [
     Mutant(
         "16", "no_prev_gts", "A follower that missed a DELIVER applies the next one all the same.",
         (Edit(Delivery.on_deliver, "d.prev_gts > self.max_delivered_gts or ", ""),),
+        killer=InCampaign("storms", 1),
     ),
     Mutant(
         "16-body", "skip_unknown_delivery", "A DELIVER whose message is not here is skipped: no catch-up.",
@@ -137,30 +148,37 @@ ORDERING = [
                 "    if d.prev_gts > self.max_delivered_gts:",
             ),
         ),
+        killer=InCampaign("crashes", 1),
     ),
     Mutant(
         "19", "no_retry", "Nobody retries: a message that one leader lacks waits for ever.",
         (NO_RETRY_NOW_AND_THEN, NO_RETRY_WHEN_CONNECTED, NO_RETRY_WHEN_LEADING),
+        killer=InScenario("client_dies_between_sends"),
     ),
     Mutant(
         "19-timer", "no_retry_now_and_then", "Retries happen only on leading and on reconnecting.",
         (NO_RETRY_NOW_AND_THEN,),
+        killer=InCampaign("losses", 2),
     ),
     Mutant(
         "19-leading", "no_retry_when_leading", "A new leader does not retry what it found ACCEPTED.",
         (NO_RETRY_WHEN_LEADING,),
+        killer=InScenario("retry_when_leading"),
     ),
     Mutant(
         "19-connected", "no_retry_when_connected", "A leader does not retry when a session is back.",
         (NO_RETRY_WHEN_CONNECTED,),
+        killer=InScenario("retry_when_connected"),
     ),
     Mutant(
         "19-own", "retry_only_elsewhere", "A retry goes to the other groups, and not as ACCEPT to the own one.",
         (Edit(Ordering.retry, "    self.send_accept(entry)\n", ""),),
+        killer=InCampaign("laggards", 2),
     ),
     Mutant(
         "19-hint", "retry_to_the_known_leaders", "A retry goes only to those last known to lead.",
         (Edit(Ordering.retry, "guess = not entry.attempts and len(known) == len(dest)", "guess = len(known) == len(dest)"),),
+        killer=InCampaign("early_storms", 3),
     ),
     Mutant(
         "19-committed", "no_accept_for_committed", "A retry of what is committed here is not answered with ACCEPT.",
@@ -171,6 +189,7 @@ ORDERING = [
                 "        return\n",
             ),
         ),
+        killer=InCampaign("collecting", 0),
     ),
     Mutant(
         "20", "newest_arrival", "Of the ACCEPTs of a group the last to arrive is kept, not that of the highest ballot (B6).",
@@ -181,10 +200,12 @@ ORDERING = [
                 "",
             ),
         ),
+        killer=InScenario("old_accept_last"),
     ),
     Mutant(
         "20-bound", "stale_bound", "An ACCEPT that replaces another leaves the highest timestamp as it was.",
         (Edit(Entry.hold, "self.bound = max([a.lts for a in self.accepts.values()])", "pass"),),
+        killer=InCampaign("storms", 1),
     ),
     Mutant(
         "20-old", "accept_of_an_old_ballot", "An own-group ACCEPT of a ballot below cballot is not dropped (B6).",
@@ -193,10 +214,12 @@ ORDERING = [
     Mutant(
         "20-again", "no_second_look", "After NEW_STATE nobody looks again at the ACCEPTs that were held for it (B6).",
         (Edit(Recovery.on_new_state, "    self.look_again()\n", ""),),
+        killer=InCampaign("collecting", 55),
     ),
     Mutant(
         "27-collected", "accept_what_is_collected", "An ACCEPT makes an entry for a message that is collected here.",
         (Edit(Ordering.on_accept, "if self.dedup.delivered_at(a.id) is not None:", "if False:"),),
+        killer=InScenario("late_accept_of_the_collected"),
     ),
     Mutant(
         "27-impostor", "accept_from_anybody", "An ACCEPT counts although its sender does not lead that ballot.",
@@ -216,6 +239,7 @@ ORDERING = [
     Mutant(
         "27-expired", "expired_session", "A message of an expired session is taken for new.",
         (Edit(Ordering.may_propose, "if self.dedup.is_expired(m.id):", "if False:"),),
+        killer=InScenario("expired_session"),
     ),
     Mutant(
         "27-body", "ack_without_body", "An ACCEPT is acknowledged although the body is not here.",
@@ -227,6 +251,7 @@ ORDERING = [
     Mutant(
         "28-quorums", "quorum_in_all_groups_together", "Enough acknowledgements in all, not a quorum in each group.",
         (Edit(Ordering.commit_if_accepted, "if (acks & members).bit_count() < quorum:", "if False:"),),
+        killer=InCampaign("storms", 1),
     ),
     Mutant(
         "28-ballot", "commit_in_another_ballot", "Line 18's `cballot = Bal(g0)` is left out.",
@@ -241,6 +266,7 @@ ORDERING = [
                 "if True:",
             ),
         ),
+        killer=InCampaign("elections", 3),
     ),
     Mutant(
         "28-number", "commit_twice", "An acknowledgement after the commit commits again.",
@@ -250,6 +276,7 @@ ORDERING = [
         "28-count", "half_a_quorum", "The quorum is half of the group, without one more.",
         (Edit(Ordering.commit_if_accepted, ".bit_count() < quorum", ".bit_count() < quorum - 1"),
          Edit(Ordering.on_accept_ack, ">= entry.quorums", ">= 1")),
+        killer=InCampaign("storms", 1),
     ),
     Mutant(
         "29-gap", "gap_without_catch_up", "A follower that sees a gap waits instead of asking.",
@@ -262,6 +289,7 @@ ORDERING = [
     Mutant(
         "29-learn", "delivery_without_record", "What is delivered without having been accepted here leaves no body on disk.",
         (Edit(Delivery.learn_committed, "if entry.phase < ACCEPTED:", "if False:"),),
+        killer=InCampaign("crashes", 0),
     ),
     Mutant(
         "29-clock", "deliver_leaves_the_clock", "Line 29 does not raise the clock.",
@@ -278,6 +306,7 @@ ORDERING = [
     Mutant(
         "29-sweep-all", "forgets_more_than_early_arrivals", "What is PROPOSED is forgotten like what came early.",
         (Edit(Ordering.forget_stale, "e.phase == START and e.since < before", "e.phase <= 1 and e.since < before"),),
+        killer=InCampaign("losses", 15),
     ),
     Mutant(
         "29-forward", "no_forwarding", "A follower drops what a client sends it, and names no leader.",

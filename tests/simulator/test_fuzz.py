@@ -36,7 +36,8 @@ class ForgetsAccepted(WhiteBox):
         pass
 
 
-MUTANT = replace(WHITEBOX, make=ForgetsPromises)
+MUTANT = replace(WHITEBOX, make=ForgetsAccepted)
+"""Fails within the first runs."""
 
 
 def test_seeds_of_runs_differ_and_do_not_depend_on_the_machine() -> None:
@@ -45,10 +46,10 @@ def test_seeds_of_runs_differ_and_do_not_depend_on_the_machine() -> None:
 
 
 def test_a_campaign_of_whitebox_finds_nothing_and_counts_what_it_saw() -> None:
-    campaign = fuzz(WHITEBOX, 60, 3)
+    campaign = fuzz(WHITEBOX, 30, 3)
     found = campaign.to_json()
     assert found["failures"] == []
-    assert (found["runs"], found["violations"]) == (60, 0)
+    assert (found["runs"], found["violations"]) == (30, 0)
     assert all(
         found[name] > 0 for name in ("events", "leader_changes", "restarts", "catchups", "redeliveries", "collected")
     )
@@ -61,7 +62,7 @@ def test_a_campaign_of_skeen_has_no_faults_and_finds_nothing() -> None:
 
 
 def test_a_campaign_is_the_same_with_one_process_and_with_two() -> None:
-    one, two = fuzz(WHITEBOX, 30, 5, jobs=1), fuzz(WHITEBOX, 30, 5, jobs=2)
+    one, two = fuzz(WHITEBOX, 20, 5, jobs=1), fuzz(WHITEBOX, 20, 5, jobs=2)
     assert one.to_json() == two.to_json()
     assert one.counters == two.counters
 

@@ -96,7 +96,7 @@ def test_what_the_caller_sets_comes_before_the_file() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("\n\nat 3 crash x", r"file:3: cannot read 'crash x': write `crash PIDS \[for N\]`"),
+        ("\n\nat 3 crash x", r"file:3: cannot read 'crash x': write `crash PIDS \[for N\]"),
         ("frobnicate", r"file:1: cannot read 'frobnicate': a line begins with CLIENT, crash"),
         ("topology", r"file:1: cannot read 'topology': write `topology VALUE`"),
         ("at 1 client1 multicast m to 0", r"file:1: .* write `CLIENT multicasts NAME to GROUPS"),

@@ -181,6 +181,15 @@ def test_a_manual_scenario_breaks_sessions_and_tells_about_new_ones_when_it_says
     assert outcome.result.counters["lost"] == 1
 
 
+def test_in_a_manual_scenario_time_can_pass_and_no_timer_runs_out_until_it_is_fired() -> None:
+    quiet = "topology 3\noption prevote=off\nmanual\nrestart 1\nadvance 9000000\nexpect no note leading\n"
+    outcome = run(quiet)
+    assert outcome.unmet == []
+    assert outcome.result.ticks == 1_009_000_000
+    fired = run(quiet + "fire 1 Suspect\nstep 2 <- 1 NewLeader\nstep 1 <- 2 NewLeaderAck")
+    assert fired.unmet == []
+
+
 def test_a_plan_and_the_scenario_it_is_written_as_have_the_same_run() -> None:
     for seed in range(3):
         spelled = spelled_out(plan(seed))

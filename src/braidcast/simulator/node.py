@@ -84,6 +84,8 @@ class Node(Endpoint):
         """Inputs that came during a pause."""
         self.free_at: Ticks = 0
         """When the CPU has done everything that has arrived so far."""
+        self.by_hand = False
+        """Whether timers and news of sessions come only when a manual scenario says so."""
         self.sends_at_once = False
         """Whether sends of a step without records may go without looking further."""
         self._new_process()
@@ -134,6 +136,11 @@ class Node(Endpoint):
 
     def connected(self, peer: Pid) -> None:
         """A new session with `peer` began."""
+        if not self.by_hand:
+            self.hear_of_session(peer)
+
+    def hear_of_session(self, peer: Pid) -> None:
+        """The process is told of a new session, if it wants to know."""
         if Connected in self.process.inputs:
             self.receive(self.pid, Connected(peer))
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from braidcast.core.client import MessageId
-from braidcast.core.message import snake_name
 from braidcast.core.process import Ticks
 from braidcast.core.topology import Pid
 from braidcast.history.event import DELIVER, DRIVER_EVENTS, Event
@@ -152,13 +151,3 @@ def deliveries(event: Event) -> MessageId | None:
         return None
     multicast = getattr(event.what, "multicast", None)
     return getattr(multicast, "id", None)
-
-
-def names_of_notes(events: Sequence[Event]) -> dict[str, int]:
-    """How often each note occurred."""
-    counts: dict[str, int] = {}
-    for event in events:
-        if event.event not in DRIVER_EVENTS and event.what is not None:
-            name = snake_name(type(event.what))
-            counts[name] = counts.get(name, 0) + 1
-    return counts

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from braidcast.core.application import Connected
 from braidcast.core.topology import Pid
 from braidcast.simulator.network import Network
+from braidcast.simulator.node import Node
 
 
 class Rule(NamedTuple):
@@ -68,9 +69,10 @@ class Stage:
         rule = Rule(None if kind == "*" else kind, sender, to)
         found = next((flight for flight in self.flights if rule.covers(*flight)), None)
         if found is None:
-            if kind != Connected.__name__:
+            node = self.network.endpoints[to]
+            if kind != Connected.__name__ or not isinstance(node, Node):
                 return False
-            self.network.endpoints[to].connected(sender)
+            node.hear_of_session(sender)
             return True
         self.flights.remove(found)
         self.network.endpoints[to].receive(sender, found.message)

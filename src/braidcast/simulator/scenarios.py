@@ -143,13 +143,17 @@ class Play:
     def _run_by_hand(self) -> None:
         now = self.scenario.setting("now")
         self.world.now = now.number("n") if now is not None else MANUAL_NOW
+        for node in self.nodes.values():
+            node.by_hand = True
         self.simulation.start()
         for line in self.scenario.happenings:
             if line.kind == "multicast":
                 self._multicast_by_hand(line)
             else:
                 self._happen(line)
-            self.world.run(self.world.now)
+            reached = self.world.now
+            self.world.run(reached)
+            self.world.now = reached  # what fell due on the way showed its own time
         self.simulation.quiescent = not self.stage.flights and not self.simulation.waiting()
 
     def _multicast_by_hand(self, line: Line) -> None:

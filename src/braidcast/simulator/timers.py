@@ -65,6 +65,8 @@ class Timers:
             self.node.world.schedule(entry.due, self, entry)
             return
         entry.scheduled = -1
+        if self.node.by_hand and entry.due >= 0:
+            return  # still pending: it fires when the scenario says so
         if entry.due < 0:
             del self.pending[entry.timer]
             return

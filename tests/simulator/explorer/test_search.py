@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.simulator.explorer.naive import explore_naively
 
@@ -50,12 +52,14 @@ def test_skeen_keeps_its_promises_in_every_schedule(
     assert report.delay_bound is None
 
 
-def test_the_order_of_dicts_matters_to_no_outcome_of_skeen() -> None:
-    topology = Topology.parse("2x1")
-    reports = [
-        explore(Setup(SKEEN, topology, submissions=submit(topology, 3), dict_order=order)) for order in (False, True)
-    ]
-    assert set(reports[0].terminal) == set(reports[1].terminal)
+@pytest.mark.parametrize(
+    "setup",
+    [skeen("2x1", 3), standard_setup(WHITEBOX, Topology.parse("1x3"), 1, elections=1)],
+    ids=["skeen", "white-box with an election"],
+)
+def test_the_order_of_dicts_matters_to_no_outcome(setup: Setup) -> None:
+    ordered = explore(replace(setup, dict_order=True))
+    assert set(ordered.terminal) == set(explore(setup).terminal)
 
 
 def test_most_steps_are_looked_up() -> None:

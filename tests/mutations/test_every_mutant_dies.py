@@ -1,0 +1,47 @@
+"""Every mutant of white-box dies by its killer, and the same killer finds nothing wrong with the shipped protocol."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from braidcast.cli.registry import WHITEBOX
+from tests.mutations.mutant import InCampaign, Killer, Mutant
+from tests.mutations.mutants import MUTANTS, REDUNDANT, SURVIVORS
+
+NUMBERS = {mutant.number.partition("-")[0] for mutant in MUTANTS}
+
+
+@cache
+def shipped_is_clean(killer: Killer) -> bool:
+    return killer.hunt(WHITEBOX) is None
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_mutant_dies(mutant: Mutant) -> None:
+    killer = mutant.killer
+    assert killer is not None, "a mutant without a killer is a survivor"
+    death = killer.hunt(mutant.protocol)
+    assert death is not None, f"{mutant.broken} survives {killer}"
+    assert not mutant.violates or set(mutant.violates) & set(death.properties), death.told
+    if isinstance(killer, InCampaign):  # where it died, and nowhere else, the shipped protocol must be looked at
+        killer = InCampaign(killer.family, killer.seed + death.runs - 1, 1)
+    assert shipped_is_clean(killer), f"{killer} kills the shipped protocol as well, and proves nothing"
+
+
+def test_all_numbers_of_section_6_are_there() -> None:
+    assert {str(number) for number in range(1, 26)} <= NUMBERS
+
+
+def test_names_and_numbers_are_unique() -> None:
+    everybody = [*MUTANTS, *REDUNDANT, *SURVIVORS]
+    assert len({mutant.number for mutant in everybody}) == len({mutant.name for mutant in everybody}) == len(everybody)
+
+
+@pytest.mark.parametrize("mutant", [*REDUNDANT, *SURVIVORS], ids=str)
+def test_what_survives_says_why(mutant: Mutant) -> None:
+    """And it can be built, so that it does not go stale."""
+    assert mutant.killer is None
+    assert mutant.survives
+    assert mutant.protocol.make is not WHITEBOX.make

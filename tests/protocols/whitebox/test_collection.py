@@ -1,0 +1,275 @@
+"""Garbage collection (1.6): the safe rule (a) and (b), tombstones, sessions, laggards, and staying genuine."""
+
+from __future__ import annotations
+
+import pytest
+
+from braidcast.core.client import MessageId, Refused, Reply
+from braidcast.core.process import APPLIED_WITH_RECORDS
+from braidcast.protocols.whitebox.messages import Beat, Collected, Expired, Heartbeat, Stable, Sweep, Trimmed
+from tests.protocols.whitebox.harness import Bench, ts, unit
+
+
+def collect(bench: Bench, *leaders: int) -> None:
+    """Enough heartbeats for marks to go up and floors to come down."""
+    for _ in range(5):
+        for leader in leaders or (0,):
+            bench.beat(leader)
+
+
+def test_message_goes_once_every_member_delivered_it() -> None:
+    bench = Bench(3)
+    m = unit(1, 0)
+    bench.submit(m)
+    bench.run()
+    collect(bench)
+    assert [m.id in bench[p].entries for p in range(3)] == [False] * 3
+    assert bench.noted(1, Collected) == [Collected(m.id, ts(1))]
+    assert bench.records(1, Trimmed) == [Trimmed((((0,), ts(1)),))]
+
+
+def test_rule_a_one_member_that_has_not_delivered_holds_it_back() -> None:
+    """(a): a quorum is not enough ("own quorum without snapshot" is unsafe by run 3)."""
+    bench = Bench(3)
+    bench.down.add(2)
+    m = unit(1, 0)
+    bench.submit(m)
+    bench.run()
+    collect(bench)
+    assert [m.id in bench[p].entries for p in (0, 1)] == [True, True]
+    bench.down.clear()
+    collect(bench)
+    assert [m.id in bench[p].entries for p in range(3)] == [False] * 3
+
+
+def test_rule_a_counts_what_the_application_made_durable_only() -> None:
+    """1.3: delivered is not enough: an application that loses it on a crash must get it again from the log."""
+    bench = Bench(3)
+    bench.out(1).applied = 0
+    m = unit(1, 0)
+    bench.submit(m)
+    bench.run()
+    collect(bench)
+    assert m.id in bench[0].entries
+    bench.out(1).applied = ts(1)
+    collect(bench)
+    assert m.id not in bench[0].entries
+
+
+def test_rule_b_another_group_that_is_not_stable_holds_it_back() -> None:
+    """(b): "own group only" is unsafe by run 7: group 1 may have to ask again."""
+    bench = Bench(3, 3)
+    m = unit(1, 0, 1)
+    bench.submit(m)
+    bench.run()
+    for _ in range(3):
+        bench.fire(0, Beat())
+        bench.run(unless=lambda s, receiver, message: receiver >= 3)
+    assert [m.id in bench[p].entries for p in range(3)] == [True] * 3
+    bench.run()
+    collect(bench, 0, 3)
+    assert [m.id in bench[p].entries for p in range(6)] == [False] * 6
+
+
+def test_rule_b_needs_a_quorum_of_the_other_group() -> None:
+    bench = Bench(3, 3)
+    bench.out(4).applied = bench.out(5).applied = 0
+    m = unit(1, 0, 1)
+    bench.submit(m)
+    bench.run()
+    collect(bench, 0, 3)
+    assert m.id in bench[0].entries
+    bench.out(4).applied = APPLIED_WITH_RECORDS
+    collect(bench, 0, 3)
+    assert m.id not in bench[0].entries
+    assert m.id in bench[3].entries, "p5 has not made it durable: rule (a) in group 1"
+
+
+def test_rules_hold_for_a_follower_by_its_leaders_word() -> None:
+    """A heartbeat carries floor and stability; neither alone makes p1 collect."""
+    bench = Bench(3, 3)
+    m = unit(1, 0, 1)
+    bench.submit(m)
+    bench.run()
+    b, gts = bench[0].cballot, bench[0].max_delivered_gts
+    bench.step(1, 0, Heartbeat(b, gts, gts, ()))
+    bench.step(1, 0, Heartbeat(b, gts, 0, ((1, gts),)))
+    assert m.id in bench[1].entries
+    bench.step(1, 0, Heartbeat(b, gts, gts, ()))
+    assert m.id not in bench[1].entries
+
+
+def test_a_floor_above_what_is_delivered_here_collects_only_what_is() -> None:
+    bench = Bench(3)
+    bench.submit(unit(1, 0))
+    bench.run()
+    bench.step(1, 0, Heartbeat(bench[1].cballot, ts(1), ts(50), ()))
+    assert bench[1].collected == ts(1)
+
+
+def test_messages_of_the_own_group_go_although_shared_ones_wait() -> None:
+    """By destinations: what waits for group 1 does not hold up the rest."""
+    bench = Bench(3, 3)
+    shared, own = unit(1, 0, 1), unit(2, 0)
+    bench.submit(shared)
+    bench.submit(own)
+    bench.run()
+    for _ in range(3):
+        bench.fire(0, Beat())
+        bench.run(unless=lambda s, receiver, message: receiver >= 3)
+    assert set(bench[0].entries) == {shared.id}
+
+
+def test_laggard_does_not_hold_up_collection_for_ever() -> None:
+    """(a), second half: beyond laggard_entries a quorum will do, and the laggard gets a snapshot."""
+    bench = Bench(3, laggard_entries=3)
+    bench.down.add(2)
+    for seq in range(1, 4):
+        bench.submit(unit(seq, 0))
+    bench.run()
+    collect(bench)
+    assert len(bench[0].entries) == 3
+    bench.submit(unit(4, 0))
+    bench.run()
+    collect(bench)
+    assert bench[0].collected == bench[1].collected == ts(3)
+
+
+def test_tombstone_answers_a_duplicate_with_reply() -> None:
+    """1.6: "MULTICAST of a tombstoned id: reply DONE(gts), never propose" ("without tombstones": run 1)."""
+    bench = Bench(3)
+    m = unit(1, 0)
+    bench.submit(m)
+    bench.run()
+    collect(bench)
+    bench.answers.clear()
+    bench.submit(m)
+    assert bench.answers == [(0, Reply(m.id, 0, ts(1)))]
+    assert not bench.queue
+    assert bench[0].clock == 1
+
+
+def test_tombstone_below_the_clients_mark_no_longer_knows_when() -> None:
+    """1.6: the client said that all below 3 are complete; their timestamps are forgotten, not that they were."""
+    bench = Bench(3)
+    for seq in (1, 2):
+        bench.submit(unit(seq, 0))
+    bench.submit(unit(3, 0, complete_below=3))
+    bench.run()
+    collect(bench)
+    bench.answers.clear()
+    bench.submit(unit(1, 0))
+    assert bench.told(Reply) == [Reply(unit(1, 0).id, 0, 0)]
+
+
+def test_expired_session_is_refused_never_new() -> None:
+    """1.6: "an expired session is refused, never treated as new"."""
+    bench = Bench(3, session_ticks=1_000)
+    m = unit(1, 0)
+    bench.submit(m)
+    bench.run()
+    collect(bench)
+    bench.now += 1_001
+    for pid in range(3):
+        bench.fire(pid, Sweep())
+    bench.submit(m)
+    assert bench.told(Refused) == [Refused(m.id, 0, "expired session")]
+    bench.submit(unit(1, 0, session=2))
+    bench.run()
+    assert bench.order(0) == [1, 1]
+
+
+def test_expiry_is_durable() -> None:
+    bench = Bench(3, session_ticks=1_000)
+    bench.submit(unit(1, 0))
+    bench.run()
+    collect(bench)
+    bench.now += 1_001
+    bench.fire(1, Sweep())
+    assert bench.records(1, Expired) == [Expired(100, 1)]
+    assert bench.revived(1).dedup.is_expired(MessageId(100, 1, 1))
+
+
+def test_session_with_something_uncollected_does_not_expire() -> None:
+    bench = Bench(3, session_ticks=1_000)
+    bench.submit(unit(1, 0))
+    bench.run()
+    bench.now += 1_001
+    bench.fire(0, Sweep())
+    assert not bench.records(0, Expired)
+
+
+def test_session_whose_tombstone_is_asked_for_stays_in_use() -> None:
+    bench = Bench(3, session_ticks=1_000)
+    bench.submit(unit(1, 0))
+    bench.run()
+    collect(bench)
+    bench.now += 900
+    bench.submit(unit(1, 0))
+    bench.now += 900
+    bench.fire(0, Sweep())
+    assert not bench.records(0, Expired)
+
+
+def test_stable_goes_only_to_groups_that_share_messages() -> None:
+    """1.6: "stay genuine"."""
+    bench = Bench(3, 3, 3)
+    bench.submit(unit(1, 0, 2))
+    bench.run()
+    bench.fire(0, Beat())
+    assert {receiver for _, receiver, m in bench.queue if isinstance(m, Stable)} == {6, 7, 8}
+    collect(bench, 0, 6)
+    bench.fire(0, Beat())
+    assert not bench.in_flight(Stable), "nothing is shared any more"
+
+
+def test_stability_is_asked_back_from_a_leader_only() -> None:
+    bench = Bench(3, 3)
+    bench.step(0, 3, Stable(1, ts(4), asks=True))
+    bench.step(1, 3, Stable(1, ts(4), asks=True))
+    assert [(s, m) for s, _, m in bench.queue] == [(0, Stable(0, 0, asks=False))]
+    assert bench[1].stable == {1: ts(4)}
+
+
+def test_stability_never_goes_back() -> None:
+    bench = Bench(3, 3)
+    bench.step(0, 3, Stable(1, ts(4), asks=False))
+    bench.step(0, 4, Stable(1, ts(2), asks=False))
+    assert bench[0].stable == {1: ts(4)}
+
+
+def test_stability_in_the_name_of_another_group_is_refused() -> None:
+    bench = Bench(3, 3)
+    bench.step(0, 1, Stable(1, ts(4), asks=False))
+    assert bench.refused(0, "stability of another group") == 1
+    assert not bench[0].stable
+
+
+@pytest.mark.parametrize("mode", ["leader", "early"])
+def test_memory_does_not_grow_with_what_was_delivered(mode: str) -> None:
+    """What is left is the dedup table, and the client's mark empties that too."""
+    bench = Bench(3, 3, follower_delivery=mode)
+    for seq in range(1, 101):
+        bench.submit(unit(seq, 0, 1, complete_below=max(1, seq - 2)))
+        bench.run()
+        if not seq % 10:
+            collect(bench, 0, 3)
+    for pid in range(6):
+        process = bench[pid]
+        assert not process.entries
+        assert not any(process.retained.values())
+        assert len(process.delivered_log) <= 2
+        assert len(process.dedup.sessions[100, 1].delivered) <= 3
+
+
+def test_collected_log_is_compacted_but_stays_in_order() -> None:
+    """Entries that are gone are marked first; what is kept between them can still be resent in order."""
+    bench = Bench(3, 3)
+    for seq in range(1, 11):
+        bench.submit(unit(seq, *((0, 1) if seq in (3, 7) else (0,))))
+    bench.run()
+    for _ in range(3):
+        bench.fire(0, Beat())
+        bench.run(unless=lambda s, receiver, message: receiver >= 3)
+    kept = [entry.id.seq for entry in bench[0].delivered_log]
+    assert kept == [3, 7]
