@@ -8,7 +8,8 @@ from pathlib import Path
 from braidcast.cli.main import cli
 from braidcast.cli.registry import WHITEBOX
 from braidcast.core.process import Outbox
-from braidcast.simulator.scenarios import parse_scenario, run_scenario
+from braidcast.simulator.scenario_text import parse_scenario
+from braidcast.simulator.scenarios import run_scenario
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,7 +23,7 @@ def blocks(language: str) -> list[str]:
 def test_the_python_of_the_readme_is_a_process() -> None:
     (code,) = blocks("python")
     names: dict[str, type] = {}
-    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - our own documentation
+    exec(compile(code, "README.md", "exec"), names)
     process = names["Echo"](Outbox(0))
     process.step(7, names["Ping"](1))
     assert process.out.take().sent == [((7,), names["Ping"](2))]

@@ -88,7 +88,7 @@ COLLECTING = [
     Mutant(
         "18-stable-stranger", "stable_from_a_stranger", "STABLE counts from a process of another group.",
         (Edit(Collection.on_stable, "if self.home.get(sender) != s.group:", "if False:"),),
-        equivalent="Processes speak only for their own group; the guard is against strangers.",
+        redundant=True, survives="Processes speak only for their own group; the guard is against strangers.",
     ),
     Mutant(
         "18-answer", "stable_unanswered", "A leader does not answer who asks what is stable.",
@@ -107,7 +107,7 @@ COLLECTING = [
     Mutant(
         "18-applied-lost", "marks_survive_leading", "A new leader counts marks that it was told in an earlier ballot.",
         (Edit(Election.begin_to_beat, "    self.applied = {}\n", ""),),
-        equivalent="Durable marks never go back, so old ones are true, only lower.",
+        redundant=True, survives="Durable marks never go back, so old ones are true, only lower.",
     ),
     Mutant(
         "18-order", "collects_out_of_order", "More than the limit allows is collected.",

@@ -18,7 +18,7 @@ from braidcast.core.protocol import Protocol
 from braidcast.core.topology import Topology
 from braidcast.simulator.explorer import Setup, explore, order_invariants
 from braidcast.simulator.explorer import Limits as SearchLimits
-from braidcast.simulator.fuzz import judge
+from braidcast.simulator.judge import judge
 from braidcast.simulator.run import simulate
 from braidcast.simulator.scenarios import load_scenario, run_scenario
 from tests.mutations.edits import Edit, mutated
@@ -138,11 +138,13 @@ class Mutant:
     """What it does wrong, in a sentence."""
     edits: tuple[Edit, ...]
     killer: Killer | None = None
-    """None: it survives; `equivalent` says why that must be so."""
+    """None: it survives, and `survives` says why."""
     violates: tuple[str, ...] = ()
     """One of these properties, at least, is among those that it violates; none named: any will do."""
     parts: tuple[tuple[str, type], ...] = ()
-    equivalent: str = ""
+    survives: str = ""
+    redundant: bool = False
+    """It survives because no run can tell it from the protocol."""
 
     @property
     def protocol(self) -> Protocol:

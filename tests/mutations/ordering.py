@@ -224,17 +224,17 @@ ORDERING = [
     Mutant(
         "27-impostor", "accept_from_anybody", "An ACCEPT counts although its sender does not lead that ballot.",
         (Edit(Ordering.on_accept, "if a.ballot & PID_MASK != sender or self.home.get(sender) != a.group:", "if False:"),),
-        equivalent="No process sends an ACCEPT in another's ballot; the guard is against strangers.",
+        redundant=True, survives="No process sends an ACCEPT in another's ballot; the guard is against strangers.",
     ),
     Mutant(
         "27-foreign", "accept_for_another_group", "An ACCEPT counts although the message is not for this group.",
         (Edit(Ordering.on_accept, "if self.group not in a.dest or a.group not in a.dest:", "if False:"),),
-        equivalent="An ACCEPT is sent to the members of its destinations only; the guard is against strangers.",
+        redundant=True, survives="An ACCEPT is sent to the members of its destinations only; the guard is against strangers.",
     ),
     Mutant(
         "27-dest", "other_destinations", "An id that comes again with other destinations is proposed again.",
         (Edit(Ordering.may_propose, "if entry is not None and entry.dest not in ((), dest):", "if False:"),),
-        equivalent="Clients of the simulator never use an id twice for two messages.",
+        redundant=True, survives="Clients of the simulator never use an id twice for two messages.",
     ),
     Mutant(
         "27-expired", "expired_session", "A message of an expired session is taken for new.",

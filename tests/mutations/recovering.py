@@ -232,7 +232,7 @@ RECOVERING = [
     Mutant(
         "30-bodies-ballot", "bodies_of_another_ballot", "Bodies for an older candidacy count.",
         (Edit(Recovery.on_bodies, "b.ballot != self.ballot or ", ""),),
-        equivalent="A body is the same in every ballot; it must only be there.",
+        redundant=True, survives="A body is the same in every ballot; it must only be there.",
     ),
     Mutant(
         "30-no-bodies", "difference_without_bodies", "A state that a follower lacks the bodies of comes without them.",
