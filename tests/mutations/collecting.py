@@ -202,7 +202,7 @@ COLLECTING = [
     ),
     Mutant(
         "24-old", "old_snapshot", "A snapshot that is behind is installed all the same.",
-        (Edit(CatchingUp.on_snapshot_chunk, " or c.gts <= self.max_delivered_gts", ""),),
+        (Edit(CatchingUp.on_snapshot_chunk, "c.gts <= self.max_delivered_gts or ", ""),),
         killer=InCampaign("laggards", 11),
     ),
     Mutant(
@@ -211,7 +211,7 @@ COLLECTING = [
     ),
     Mutant(
         "24-serial", "pieces_of_two_snapshots", "Pieces of two snapshots are put together.",
-        (Edit(CatchingUp.on_snapshot_chunk, "if any((held.ballot, held.serial) != (c.ballot, c.serial) for held in self.chunks.values()):", "if False:"),),
+        (Edit(CatchingUp.on_snapshot_chunk, "if any((held.ballot, held.serial, held.parts) != transfer for held in self.chunks.values()):", "if False:"),),
     ),
     Mutant(
         "24-pieces", "snapshot_piece_by_piece", "The first piece of a snapshot is installed without the others.",
@@ -234,11 +234,11 @@ COLLECTING = [
     ),
     Mutant(
         "31-ballot", "resend_of_another_ballot", "A resend of another ballot, or while recovering, is taken.",
-        (Edit(CatchingUp.on_resend, "if self.status is RECOVERING or r.ballot != self.cballot:", "if False:"),),
+        (Edit(CatchingUp.on_resend, "self.status is RECOVERING or r.ballot != self.cballot or ", ""),),
     ),
     Mutant(
         "31-leader", "catch_up_from_anybody", "Who does not lead, or not in that ballot, answers a catch-up.",
-        (Edit(CatchingUp.on_catch_up, "if self.status is not LEADER or c.ballot != self.cballot:", "if False:"),),
+        (Edit(CatchingUp.on_catch_up, "self.status is not LEADER or c.ballot != self.cballot or ", ""),),
     ),
     Mutant(
         "31-gap", "resend_with_a_gap", "A resend that begins above the mark is applied all the same.",

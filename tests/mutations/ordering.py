@@ -60,11 +60,10 @@ ORDERING = [
     Mutant(
         "7", "no_vector_matching", "Acknowledgements count whatever ballots they acknowledge.",
         (
-            Edit(
-                Ordering.on_accept_ack,
-                "    vector = ack.vector\n    acks = entry.acks.get(vector, 0) | 1 << sender\n    entry.acks[vector] = acks\n",
-                "    vector = entry.vector\n    acks = entry.acks.get((), 0) | 1 << sender\n    entry.acks[()] = acks\n",
-            ),
+            Edit(Ordering.on_accept_ack, "entry.gts or not vector", "entry.gts"),
+            Edit(Ordering.on_accept_ack, "vector = ack.vector", "vector = entry.vector"),
+            Edit(Ordering.on_accept_ack, "entry.acks.get(vector, 0)", "entry.acks.get((), 0)"),
+            Edit(Ordering.on_accept_ack, "entry.acks[vector]", "entry.acks[()]"),
         ),
         killer=InCampaign("storms", 0),
     ),
@@ -99,7 +98,7 @@ ORDERING = [
     ),
     Mutant(
         "10-both", "deliver_whenever", "Line 25's `status` and `cballot` are both left out.",
-        (Edit(Delivery.on_deliver, "if self.status is RECOVERING or d.ballot != self.cballot:", "if False:"),),
+        (Edit(Delivery.on_deliver, "self.status is RECOVERING or d.ballot != self.cballot or ", ""),),
         killer=InCampaign("collecting", 24),
     ),
     Mutant(
@@ -228,7 +227,7 @@ ORDERING = [
     ),
     Mutant(
         "27-foreign", "accept_for_another_group", "An ACCEPT counts although the message is not for this group.",
-        (Edit(Ordering.on_accept, "if self.group not in a.dest or a.group not in a.dest:", "if False:"),),
+        (Edit(Ordering.on_accept, "self.group not in a.dest or a.group not in a.dest or ", ""),),
         redundant=True, survives="An ACCEPT is sent to the members of its destinations only; the guard is against strangers.",
     ),
     Mutant(
@@ -270,7 +269,7 @@ ORDERING = [
     ),
     Mutant(
         "28-number", "commit_twice", "An acknowledgement after the commit commits again.",
-        (Edit(Ordering.on_accept_ack, "if entry.gts:", "if False:"),),
+        (Edit(Ordering.on_accept_ack, "if entry.gts or ", "if "),),
     ),
     Mutant(
         "28-count", "half_a_quorum", "The quorum is half of the group, without one more.",
@@ -293,7 +292,7 @@ ORDERING = [
     ),
     Mutant(
         "29-clock", "deliver_leaves_the_clock", "Line 29 does not raise the clock.",
-        (Edit(Delivery.learn_committed, "    self.raise_clock(gts >> GROUP_BITS)\n", ""),),
+        (Edit(Delivery.learn_committed, "if gts >> GROUP_BITS > self.clock:", "if False:"),),
     ),
     Mutant(
         "29-behind", "clock_not_recorded", "A clock that rises after the message was accepted leaves no record.",

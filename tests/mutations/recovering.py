@@ -264,11 +264,11 @@ RECOVERING = [
     ),
     Mutant(
         "30-serial", "pieces_of_two_states", "Pieces of two transfers of one ballot are put together.",
-        (Edit(Recovery.on_new_state, "if any(held.serial != s.serial for held in self.arriving.values()):", "if False:"),),
+        (Edit(Recovery.on_new_state, "if any((held.serial, held.parts) != (s.serial, s.parts) for held in self.arriving.values()):", "if False:"),),
     ),
     Mutant(
         "30-serial-older", "older_pieces", "Pieces of an older transfer replace those of a newer one.",
-        (Edit(Recovery.on_new_state, "if any(held.serial > s.serial for held in self.arriving.values()):", "if False:"),),
+        (Edit(Recovery.on_new_state, " or any(held.serial > s.serial for held in self.arriving.values())", ""),),
     ),
     Mutant(
         "30-pieces", "piece_by_piece", "The first piece of a state is installed without the others.",

@@ -13,8 +13,8 @@ from braidcast.cli.progress import Progress
 from braidcast.cli.registry import WHITEBOX
 from braidcast.history.store import read_history, write_history
 from braidcast.properties.check import check
-from braidcast.simulator.explorer import Setup, submit
 from braidcast.simulator.explorer import explore as search
+from braidcast.simulator.explorer.setup import standard_setup
 from braidcast.simulator.fuzz import fuzz as run_campaign
 from braidcast.simulator.scenarios import Outcome, load_scenario, run_scenario
 
@@ -57,8 +57,7 @@ def demo(history: Path | None, as_json: bool) -> int:
 
     say("\n4. Every schedule of one message, three processes and one election at any moment:")
     topology = solo.result.plan.topology.of_sizes(3)
-    setup = Setup(WHITEBOX, topology, submissions=submit(topology, 1), elections=1, patient=True)
-    report = search(setup)
+    report = search(standard_setup(WHITEBOX, topology, elections=1))
     say(f"   {report.summary()}, {report.outcomes} different outcomes, {len(report.violations)} violations")
 
     read_back = []

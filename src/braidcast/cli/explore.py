@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -17,9 +18,10 @@ from braidcast.cli.arguments import (
 from braidcast.cli.progress import Progress
 from braidcast.core.protocol import Protocol
 from braidcast.core.topology import Topology
-from braidcast.simulator.counterexample import as_scenario
-from braidcast.simulator.explorer import Limits, Report, Setup, submit
+from braidcast.simulator.explorer import Limits, Report
 from braidcast.simulator.explorer import explore as search
+from braidcast.simulator.explorer.scenario import scenario_of
+from braidcast.simulator.explorer.setup import standard_setup
 
 
 @click.command()
@@ -37,9 +39,10 @@ from braidcast.simulator.explorer import explore as search
               help="How often a session may break and lose what is in flight.")  # fmt: skip
 @click.option("--delays", type=click.IntRange(min=0),
               help="Only schedules with at most so many delays (oldest message first, but for these).")  # fmt: skip
-@click.option("--to", type=click.Choice(["members", "leaders"]), help="Whom clients send to; with elections, members.")
-@click.option("--patient/--impatient", default=True, show_default=True,
-              help="Whether a client's copy waits until its receiver leads, or may reach a follower.")  # fmt: skip
+@click.option("--stops", type=click.IntRange(min=0), default=0, show_default=True,
+              help="How many processes may crash for good.")  # fmt: skip
+@click.option("--impatient", is_flag=True,
+              help="With faults: a client's copy may reach a follower, too.")  # fmt: skip
 @click.option("--states-max", type=click.IntRange(min=1), default=20_000_000, show_default=True,
               help="Give up after so many states.")  # fmt: skip
 @click.option("--seconds-max", type=click.FloatRange(min=0), help="Give up after so many seconds.")
@@ -57,8 +60,8 @@ def explore(
     crashes: int,
     losses: int,
     delays: int | None,
-    to: str | None,
-    patient: bool,
+    stops: int,
+    impatient: bool,
     states_max: int,
     seconds_max: float | None,
     counterexample: Path | None,
@@ -79,22 +82,17 @@ def explore(
       braidcast explore --protocol whitebox --groups 2 --messages 1 --elections 1 --delays 3
     """
     topology = Topology.parse(shape if shape is not None else f"{groups}x{replicas}")
-    protocol.check_topology(topology)
-    setup = Setup(
-        protocol,
-        topology,
-        protocol.parse_options(split_pairs(pairs)),
-        submit(topology, messages, "members" if to == "members" or (to is None and elections) else "leaders"),
-        elections=elections,
-        crashes=crashes,
-        losses=losses,
-        patient=patient,
+    options = protocol.parse_options(split_pairs(pairs))
+    setup = standard_setup(
+        protocol, topology, messages, options, elections=elections, crashes=crashes, losses=losses, stops=stops
     )
+    if impatient:
+        setup = replace(setup, patient=False)
     with Progress("states") as progress:
         limits = Limits(states_max, seconds_max, progress=lambda states, _: progress.update(states))
         report = search(setup, delays=delays, limits=limits)
     if counterexample is not None and report.violations:
-        counterexample.write_text(as_scenario(setup, report.violations[0], split_pairs(pairs)), encoding="utf-8")
+        counterexample.write_text(scenario_of(setup, report.violations[0]), encoding="utf-8")
     if as_json:
         print_json(report.to_json())
     else:
