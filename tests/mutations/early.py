@@ -28,6 +28,7 @@ EARLY = [
             ),
         ),
         killer=InCampaign("early_storms", 2),
+        violates=("gts_increases", "group_logs_are_prefixes", "no_gaps",),
     ),
     Mutant(
         "25-leader", "leader_need_not_acknowledge", "A follower delivers without the acknowledgement of its leader.",
@@ -44,6 +45,7 @@ EARLY = [
             ),
         ),
         killer=InCampaign("elections", 3),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "25-count", "counts_what_it_holds", "A follower compares how many ACCEPTs it holds, and not which.",
@@ -55,26 +57,31 @@ EARLY = [
             ),
         ),
         killer=InCampaign("elections", 3),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "25-gaps", "gaps_ignored", "A follower looks at the highest number that it holds, and not at the gaps below.",
         (Edit(Delivery.holds_all_issued_before, "        and (not self.gaps or entry.issued < min(self.gaps))\n", ""),),
         killer=InCampaign("losses", 2),
+        violates=("group_logs_are_prefixes", "no_gaps", "termination",),
     ),
     Mutant(
         "25-issued", "issued_ignored", "A follower does not look at what the leader had issued when it acknowledged.",
         (Edit(Delivery.holds_all_issued_before, "        and entry.issued <= self.held\n        and (not self.gaps or entry.issued < min(self.gaps))\n", ""),),
         killer=InCampaign("losses", 2),
+        violates=("group_logs_are_prefixes", "no_gaps", "termination",),
     ),
     Mutant(
         "25-issued-held", "tail_ignored", "A follower looks for gaps, and not for what comes after all it holds.",
         (Edit(Delivery.holds_all_issued_before, "        and entry.issued <= self.held\n", ""),),
         killer=InCampaign("losses", 13),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "25-begins", "state_begins_ignored", "After a NEW_STATE that lacks what is collected a follower delivers early.",
         (Edit(Delivery.holds_all_issued_before, "self.max_delivered_gts >= self.state_begins\n        and ", ""),),
         killer=InCampaign("laggards", 12),
+        violates=("group_logs_are_prefixes", "no_gaps",),
     ),
     Mutant(
         "25-restart", "counts_after_a_restart", "A follower delivers early after a restart in the same ballot.",
@@ -84,6 +91,7 @@ EARLY = [
             Edit(WhiteBox.redo_checkpoint, "    self.held = UNCOUNTED\n", ""),
         ),
         killer=InCampaign("early_storms", 22),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "25-restart-started", "counts_after_a_restart_in_ballot_0", "A follower delivers early after a restart in ballot 0.",
@@ -105,6 +113,7 @@ EARLY = [
         "25-state-issued", "state_hides_the_issued", "A state says that all was issued before it.",
         (Edit(Recovery.on_new_state, "self.held, self.gaps, self.state_begins = s.issued,", "self.held, self.gaps, self.state_begins = s.issued + 3,"),),
         killer=InCampaign("storms", 23),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "25-state-low", "state_counts_from_zero", "After a state a follower believes to hold no timestamps of its ballot.",
@@ -126,22 +135,26 @@ EARLY = [
         "25-look", "no_second_look_at_proposals", "Proposals held for a ballot are not tracked once it is joined.",
         (Edit(Ordering.look_again, "if self.early:", "if False:"),),
         killer=InCampaign("elections", 22),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "25-pending", "nothing_pending_after_a_state", "A follower that takes over a state forgets what is pending.",
         (Edit(Recovery.on_new_state, "        self.rebuild_pending()\n", "        pass\n"),),
         killer=InCampaign("crashes", 1),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "25-reported", "proposed_is_reported", "A follower's PROPOSED is reported like ACCEPTED.",
         (Edit(State.known_entries, "if entry.phase >= ACCEPTED", "if entry.phase >= 1 and entry.body is not None"),
          Edit(Recovery.merge_votes, "known.phase == COMMITTED or", "known.phase == COMMITTED or known.phase == 1 or")),
         killer=InCampaign("collecting", 2),
+        violates=("no_gaps", "no_exception",),
     ),
     Mutant(
         "25-mark", "early_below_the_mark", "A follower delivers early below its mark.",
         (Edit(Delivery.deliver_committed, "elif entry.gts > self.max_delivered_gts:", "else:"),),
         killer=InCampaign("storms", 0),
+        violates=("no_duplicates", "gts_increases", "one_order",),
     ),
     Mutant(
         "25-resent", "resend_leaves_the_gaps", "A resend does not fill the gaps in what a follower holds.",

@@ -53,7 +53,7 @@ def _plan(
         clients=clients,
         load=load,
         faults=faults,
-        limits=Limits(settle=800, grace=200_000, events_max=400_000),
+        limits=Limits(settle=800, grace=40_000, events_max=150_000),
     )
 
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from braidcast.cli.registry import WHITEBOX
 from braidcast.core.errors import BraidcastError
 from braidcast.core.protocol import Protocol
-from braidcast.core.topology import Topology
 from braidcast.simulator.explorer import Setup, explore, order_invariants
 from braidcast.simulator.explorer import Limits as SearchLimits
 from braidcast.simulator.judge import judge
@@ -109,7 +108,6 @@ class InExploration:
     setup: Setup
     delays: int | None = None
     states_max: int = 300_000
-    termination: bool = True
 
     def __str__(self) -> str:
         return f"exploration {self.name}"
@@ -118,10 +116,11 @@ class InExploration:
         """Explore until something is wrong."""
         setup = replace(self.setup, protocol=protocol)
         limits = SearchLimits(states=self.states_max)
-        report = explore(setup, order_invariants(setup, self.termination), self.delays, limits)
+        report = explore(setup, order_invariants(setup), self.delays, limits)
         if not report.violations:
             return None
-        return Death(report.states, ("exploration",), str(report.violations[0]).splitlines()[0])
+        violation = report.violations[0]
+        return Death(report.states, (violation.property,), violation.what)
 
 
 Killer = InScenario | InCampaign | InExploration
@@ -158,8 +157,3 @@ class Mutant:
 @cache
 def _protocol(edits: tuple[Edit, ...], parts: tuple[tuple[str, type], ...]) -> Protocol:
     return replace(WHITEBOX, make=mutated(edits, parts))
-
-
-def topology(text: str) -> Topology:
-    """For setups."""
-    return Topology.parse(text)

@@ -9,6 +9,7 @@ from braidcast.protocols.whitebox.entry import ACCEPTED, PROPOSED, Entry
 from braidcast.protocols.whitebox.ordering import Ordering
 from braidcast.protocols.whitebox.recovery import Recovery
 from tests.mutations.edits import Edit
+from tests.mutations.explorations import ONE_ELECTION, TWO_MESSAGES
 from tests.mutations.mutant import InCampaign, InScenario, Mutant
 
 
@@ -56,16 +57,18 @@ ORDERING = [
         "2", "no_clock_bump", "Line 14 is left out: accepting a message does not raise the clock.",
         (CLOCK_BUMP,),
         killer=InCampaign("collecting", 0),
+        violates=("one_message_per_lts", "no_exception",),
     ),
     Mutant(
         "7", "no_vector_matching", "Acknowledgements count whatever ballots they acknowledge.",
         (
-            Edit(Ordering.on_accept_ack, "entry.gts or not vector", "entry.gts"),
-            Edit(Ordering.on_accept_ack, "vector = ack.vector", "vector = entry.vector"),
+            Edit(Ordering.on_accept_ack, "if vector == entry.vector:", "if entry.vector:"),
+            Edit(Ordering.on_accept_ack, "and vector == entry.vector", "and entry.vector"),
             Edit(Ordering.on_accept_ack, "entry.acks.get(vector, 0)", "entry.acks.get((), 0)"),
             Edit(Ordering.on_accept_ack, "entry.acks[vector]", "entry.acks[()]"),
         ),
-        killer=InCampaign("storms", 0),
+        killer=InCampaign("storms", 1),
+        violates=("one_gts_per_message", "one_order", "group_logs_are_prefixes",),
     ),
     Mutant(
         "8", "fresh_lts_on_duplicate", "A message that comes again gets a timestamp again.",
@@ -77,20 +80,25 @@ ORDERING = [
             ),
         ),
         killer=InCampaign("calm", 0),
+        violates=("one_lts_per_ballot",),
     ),
     Mutant(
         "9-proposed", "delivery_past_proposed", "Line 21 does not look at what is PROPOSED.",
         (), parts=(("PendingHeap", _IgnoringProposed),),
         killer=InCampaign("calm", 0),
+        violates=("gts_increases",),
     ),
     Mutant(
         "9-accepted", "delivery_past_accepted", "Line 21 does not look at what is ACCEPTED.",
         (), parts=(("PendingHeap", _IgnoringAccepted),),
-        killer=InCampaign("calm", 0),
+        killer=TWO_MESSAGES,
+        violates=("delivery order",),
     ),
     Mutant(
         "10", "deliver_in_any_ballot", "Line 25's `cballot = b` is left out.",
         (Edit(Delivery.on_deliver, " or d.ballot != self.cballot", ""),),
+        killer=InCampaign("relays", 20),
+        violates=("no_exception",),
     ),
     Mutant(
         "10-recovering", "deliver_while_recovering", "Line 25's `status` is left out.",
@@ -100,27 +108,32 @@ ORDERING = [
         "10-both", "deliver_whenever", "Line 25's `status` and `cballot` are both left out.",
         (Edit(Delivery.on_deliver, "self.status is RECOVERING or d.ballot != self.cballot or ", ""),),
         killer=InCampaign("collecting", 24),
+        violates=("persist_precedes_send",),
     ),
     Mutant(
         "11", "deliver_below_the_mark", "Line 25's `max_delivered_gts < gts` is left out.",
         (Edit(Delivery.on_deliver, "if d.gts <= self.max_delivered_gts:", "if False:"),),
-        killer=InCampaign("elections", 0),
+        killer=ONE_ELECTION,
+        violates=("delivery order",),
     ),
     Mutant(
         "12-recovering", "ack_while_recovering", "Line 11's `status` is left out.",
         (Edit(Ordering.acknowledge, " or self.status is RECOVERING", ""),),
         killer=InCampaign("collecting", 11),
+        violates=("persist_precedes_send",),
     ),
     Mutant(
         "12-ballot", "ack_in_another_ballot", "Line 11's `cballot = Bal(g0)` is left out.",
         (Edit(Ordering.acknowledge, "mine.ballot != self.cballot or ", ""),),
         killer=InCampaign("storms", 1),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "15", "self_accept_deferred",
         "The leader commits without having raised its clock: its own ACCEPT is handled after the others' (B4).",
         (Edit(Ordering.acknowledge, "if behind:  #", "if behind and self.status is not LEADER:  #"), NO_BUMP_AT_COMMIT),
-        killer=InCampaign("elections", 0),
+        killer=TWO_MESSAGES,
+        violates=("delivery order",),
     ),
     Mutant(
         "15-self", "not_including_myself", "Line 17's `including myself` is left out.",
@@ -134,6 +147,7 @@ ORDERING = [
         "16", "no_prev_gts", "A follower that missed a DELIVER applies the next one all the same.",
         (Edit(Delivery.on_deliver, "d.prev_gts > self.max_delivered_gts or ", ""),),
         killer=InCampaign("storms", 1),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "16-body", "skip_unknown_delivery", "A DELIVER whose message is not here is skipped: no catch-up.",
@@ -148,16 +162,19 @@ ORDERING = [
             ),
         ),
         killer=InCampaign("crashes", 1),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "19", "no_retry", "Nobody retries: a message that one leader lacks waits for ever.",
         (NO_RETRY_NOW_AND_THEN, NO_RETRY_WHEN_CONNECTED, NO_RETRY_WHEN_LEADING),
         killer=InScenario("client_dies_between_sends"),
+        violates=("termination",),
     ),
     Mutant(
         "19-timer", "no_retry_now_and_then", "Retries happen only on leading and on reconnecting.",
         (NO_RETRY_NOW_AND_THEN,),
         killer=InCampaign("losses", 2),
+        violates=("termination",),
     ),
     Mutant(
         "19-leading", "no_retry_when_leading", "A new leader does not retry what it found ACCEPTED.",
@@ -173,11 +190,13 @@ ORDERING = [
         "19-own", "retry_only_elsewhere", "A retry goes to the other groups, and not as ACCEPT to the own one.",
         (Edit(Ordering.retry, "    self.send_accept(entry)\n", ""),),
         killer=InCampaign("laggards", 2),
+        violates=("termination",),
     ),
     Mutant(
         "19-hint", "retry_to_the_known_leaders", "A retry goes only to those last known to lead.",
         (Edit(Ordering.retry, "guess = not entry.attempts and len(known) == len(dest)", "guess = len(known) == len(dest)"),),
         killer=InCampaign("early_storms", 3),
+        violates=("termination",),
     ),
     Mutant(
         "19-committed", "no_accept_for_committed", "A retry of what is committed here is not answered with ACCEPT.",
@@ -189,6 +208,7 @@ ORDERING = [
             ),
         ),
         killer=InCampaign("collecting", 0),
+        violates=("termination",),
     ),
     Mutant(
         "20", "newest_arrival", "Of the ACCEPTs of a group the last to arrive is kept, not that of the highest ballot (B6).",
@@ -205,6 +225,7 @@ ORDERING = [
         "20-bound", "stale_bound", "An ACCEPT that replaces another leaves the highest timestamp as it was.",
         (Edit(Entry.hold, "self.bound = max([a.lts for a in self.accepts.values()])", "pass"),),
         killer=InCampaign("storms", 1),
+        violates=("no_duplicates", "one_gts_per_message", "gts_increases",),
     ),
     Mutant(
         "20-old", "accept_of_an_old_ballot", "An own-group ACCEPT of a ballot below cballot is not dropped (B6).",
@@ -214,11 +235,13 @@ ORDERING = [
         "20-again", "no_second_look", "After NEW_STATE nobody looks again at the ACCEPTs that were held for it (B6).",
         (Edit(Recovery.on_new_state, "    self.look_again()\n", ""),),
         killer=InCampaign("collecting", 55),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "27-collected", "accept_what_is_collected", "An ACCEPT makes an entry for a message that is collected here.",
         (Edit(Ordering.on_accept, "if self.dedup.delivered_at(a.id) is not None:", "if False:"),),
         killer=InScenario("late_accept_of_the_collected"),
+        violates=("termination",),
     ),
     Mutant(
         "27-impostor", "accept_from_anybody", "An ACCEPT counts although its sender does not lead that ballot.",
@@ -239,6 +262,7 @@ ORDERING = [
         "27-expired", "expired_session", "A message of an expired session is taken for new.",
         (Edit(Ordering.may_propose, "if self.dedup.is_expired(m.id):", "if False:"),),
         killer=InScenario("expired_session"),
+        violates=("no_duplicates", "replies_are_true", "one_gts_per_message",),
     ),
     Mutant(
         "27-body", "ack_without_body", "An ACCEPT is acknowledged although the body is not here.",
@@ -251,6 +275,7 @@ ORDERING = [
         "28-quorums", "quorum_in_all_groups_together", "Enough acknowledgements in all, not a quorum in each group.",
         (Edit(Ordering.commit_if_accepted, "if (acks & members).bit_count() < quorum:", "if False:"),),
         killer=InCampaign("storms", 1),
+        violates=("one_gts_per_message", "group_logs_are_prefixes", "no_gaps",),
     ),
     Mutant(
         "28-ballot", "commit_in_another_ballot", "Line 18's `cballot = Bal(g0)` is left out.",
@@ -266,6 +291,7 @@ ORDERING = [
             ),
         ),
         killer=InCampaign("elections", 3),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "28-number", "commit_twice", "An acknowledgement after the commit commits again.",
@@ -276,6 +302,7 @@ ORDERING = [
         (Edit(Ordering.commit_if_accepted, ".bit_count() < quorum", ".bit_count() < quorum - 1"),
          Edit(Ordering.on_accept_ack, ">= entry.quorums", ">= 1")),
         killer=InCampaign("storms", 1),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "29-gap", "gap_without_catch_up", "A follower that sees a gap waits instead of asking.",
@@ -289,6 +316,7 @@ ORDERING = [
         "29-learn", "delivery_without_record", "What is delivered without having been accepted here leaves no body on disk.",
         (Edit(Delivery.learn_committed, "if entry.phase < ACCEPTED:", "if False:"),),
         killer=InCampaign("crashes", 0),
+        violates=("no_exception",),
     ),
     Mutant(
         "29-clock", "deliver_leaves_the_clock", "Line 29 does not raise the clock.",
@@ -306,6 +334,7 @@ ORDERING = [
         "29-sweep-all", "forgets_more_than_early_arrivals", "What is PROPOSED is forgotten like what came early.",
         (Edit(Ordering.forget_stale, "e.phase == START and e.since < before", "e.phase <= 1 and e.since < before"),),
         killer=InCampaign("losses", 15),
+        violates=("one_lts_per_ballot", "persist_precedes_send",),
     ),
     Mutant(
         "29-forward", "no_forwarding", "A follower drops what a client sends it, and names no leader.",

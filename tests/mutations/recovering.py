@@ -34,31 +34,37 @@ RECOVERING = [
             Edit(Election.on_beat, "sorted(self.stable.items())", "sorted([i for i in self.stable.items() if type(i[0]) is int])"),
         ),
         killer=InScenario("stale_delivered"),
+        violates=("termination",),
     ),
     Mutant(
         "3", "leads_without_newstate_quorum", "Line 63's quorum is left out: a candidate leads once it has the votes.",
         (Edit(Recovery.on_new_state_ack, "if len(self.synced) >= self.quorum:", "if self.synced:"),),
         killer=InScenario("lead_without_newstate_quorum"),
+        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
         "4", "later_votes_count", "B3: every vote after the first quorum puts the state together anew.",
         (Edit(Recovery.on_new_leader_ack, "if self.cballot == self.ballot:", "if self.status is LEADER:"),),
         killer=InScenario("third_vote"),
+        violates=("gts_increases", "no_gaps", "termination",),
     ),
     Mutant(
         "5", "accepted_from_any_voter", "Line 45's J is all voters, not those of the newest cballot.",
         (Edit(Recovery.merge_votes, "vote.cballot == newest and ", ""),),
         killer=InCampaign("laggards", 2),
+        violates=("one_message_per_lts", "no_exception",),
     ),
     Mutant(
         "6", "no_reinitialisation", "Line 44 is left out: what is ACCEPTED here and not in the new state stays.",
         (Edit(Recovery.install, "if entry is not None and entry.phase == ACCEPTED:", "if False:"),),
         killer=InCampaign("laggards", 2),
+        violates=("one_message_per_lts", "persist_precedes_send", "no_exception",),
     ),
     Mutant(
         "6-proposed", "proposed_survives", "B9: what the deposed leader had PROPOSED stays PROPOSED.",
         (Edit(Recovery.install, "if entry.phase == PROPOSED:", "if False:"),),
         killer=InCampaign("storms", 0),
+        violates=("no_exception",),
     ),
     Mutant(
         "6-acks", "acks_survive", "Acknowledgements of the ballot before still count in the new one.",
@@ -68,31 +74,37 @@ RECOVERING = [
         "13-lower", "vote_for_a_lower_ballot", "Line 38 is left out: a process joins a ballot below its own.",
         (Edit(Recovery.on_new_leader, "n.ballot <= self.ballot or ", ""),),
         killer=InCampaign("early_storms", 0),
+        violates=("ballots_rise",),
     ),
     Mutant(
         "13-equal", "vote_twice", "Line 38 has ≥ for >: a process votes again in a ballot that it has joined.",
         (Edit(Recovery.on_new_leader, "n.ballot <= self.ballot", "n.ballot < self.ballot"),),
         killer=InCampaign("elections", 2),
+        violates=("ballots_rise",),
     ),
     Mutant(
         "14", "clock_of_the_candidate_only", "Line 54's maximum is left out: the new leader keeps its own clock.",
         (Edit(Recovery.install_merged, "max([vote.clock for vote in self.votes.values()])", "self.clock"),),
         killer=InCampaign("losses", 1),
+        violates=("one_message_per_gts", "gts_increases", "group_logs_are_prefixes",),
     ),
     Mutant(
         "14-follower", "state_leaves_the_clock", "Line 61's clock is left out.",
         (Edit(Recovery.install, "    self.raise_clock(r.clock)\n", ""),),
         killer=InCampaign("losses", 1),
+        violates=("one_message_per_gts", "gts_increases", "group_logs_are_prefixes",),
     ),
     Mutant(
         "17-accepted", "restart_forgets_accepted", "After a restart nothing is ACCEPTED.",
         (Edit(Delivery.redo_accepted, "if entry.phase == START:", "if False:"),),
         killer=InCampaign("collecting", 11),
+        violates=("one_gts_per_message", "one_order", "one_gts_decided",),
     ),
     Mutant(
         "17-ballot", "restart_forgets_the_promise", "After a restart a promised ballot is forgotten.",
         (Edit(Recovery.redo_promised, "self.ballot = r.ballot", "pass"),),
         killer=InCampaign("crashes", 3),
+        violates=("ballots_rise",),
     ),
     Mutant(
         "17-leads", "restart_leads_again", "After a restart a leader leads again in its old ballot.",
@@ -108,17 +120,20 @@ RECOVERING = [
             ),
         ),
         killer=InCampaign("early_storms", 2),
+        violates=("one_lts_per_ballot", "one_message_per_lts", "persist_precedes_send",),
     ),
     Mutant(
         "17-clock", "restart_forgets_the_clock", "After a restart the clock is that of the deliveries only.",
         (Edit(Delivery.redo_accepted, "    self.raise_clock(r.clock)\n", ""),),
         killer=InCampaign("early_storms", 4),
+        violates=("clocks_rise",),
     ),
     Mutant(
         "17-follows", "restart_joins_what_it_promised",
         "After a restart a process that promised a higher ballot follows in its old one.",
         (Edit(Election.resume_following, "FOLLOWER if self.ballot == self.cballot else RECOVERING", "FOLLOWER"),),
         killer=InCampaign("lagging_applications", 15),
+        violates=("termination",),
     ),
     Mutant(
         "17-first", "two_first_lives", "The Started record is left out: a crash before any other record makes a second first life.",
@@ -131,26 +146,31 @@ RECOVERING = [
             ),
         ),
         killer=InScenario("two_first_lives"),
+        violates=("no_gaps", "one_lts_per_ballot", "one_message_per_lts",),
     ),
     Mutant(
         "17-installed", "restart_forgets_the_state", "After a restart an installed state is forgotten, not its ballot.",
         (Edit(Recovery.redo_installed, "self.install(r)", "self.ballot = self.cballot = r.ballot"),),
         killer=InCampaign("crashes", 1),
+        violates=("no_exception",),
     ),
     Mutant(
         "21-inflated", "higher_ballot_ignored", "B5: a leader does not go above a ballot that a member promised.",
         (Edit(Election.on_heartbeat_ack, "return self.recover_leadership()", "return None"),),
         killer=InScenario("candidate_alone"),
+        violates=("termination",),
     ),
     Mutant(
         "21-late", "no_late_join", "B5: a process that missed the election does not join the ballot of a heartbeat.",
         (Edit(Election.on_heartbeat, "return self.join(sender, h.ballot)", "return None"),),
         killer=InCampaign("storms", 0),
+        violates=("termination",),
     ),
     Mutant(
         "21-silent", "heartbeat_of_a_lower_ballot", "B5: nobody tells a leader that its ballot is below the promised one.",
         (Edit(Election.on_heartbeat, "return self.send((sender,), HeartbeatAck(self.ballot, 0))", "return None"),),
         killer=InScenario("isolated_with_inflated_ballot"),
+        violates=("termination",),
     ),
     Mutant(
         "21-nack", "nack_ignored", "A candidate that is refused does not learn how high the ballots are.",
@@ -185,6 +205,7 @@ RECOVERING = [
         "30-votes", "one_vote_too_few", "A candidate puts the state together from less than a quorum.",
         (Edit(Recovery.on_new_leader_ack, "len(self.votes) >= self.quorum", "len(self.votes) >= self.quorum - 1"),),
         killer=InCampaign("elections", 2),
+        violates=("no_duplicates", "gts_increases", "one_order",),
     ),
     Mutant(
         "30-vote-ballot", "votes_of_another_ballot", "A vote for an older candidacy of this process counts.",
@@ -198,6 +219,7 @@ RECOVERING = [
         "30-committed", "merge_prefers_accepted", "Line 47 is left out: what anybody has COMMITTED is taken like the ACCEPTED.",
         (Edit(Recovery.merge_votes, "known.phase == COMMITTED or ", ""),),
         killer=InCampaign("laggards", 7),
+        violates=("termination",),
     ),
     Mutant(
         "30-committed-j", "committed_only_of_the_newest", "B8: line 47 looks only at voters with the newest cballot.",
@@ -211,6 +233,7 @@ RECOVERING = [
             Edit(Recovery.install, "if not self.is_collected(known.id):", "if True:"),
         ),
         killer=InScenario("tombstone_in_a_vote"),
+        violates=("termination",),
     ),
     Mutant(
         "30-tombstone-merge", "tombstone_ignored_in_votes", "A candidate puts into its state what it has collected.",
@@ -224,6 +247,7 @@ RECOVERING = [
         "30-pull", "no_pull", "A candidate installs what it has no bodies of.",
         (Edit(Recovery.pull_bodies, "if not missing:", "if True:"),),
         killer=InCampaign("storms", 0),
+        violates=("no_exception",),
     ),
     Mutant(
         "30-bodies", "some_bodies", "A candidate goes on with the first bodies that come.",
@@ -238,21 +262,25 @@ RECOVERING = [
         "30-no-bodies", "difference_without_bodies", "A state that a follower lacks the bodies of comes without them.",
         (Edit(Recovery.difference_to, "body if had is None else None", "None"),),
         killer=InCampaign("elections", 1),
+        violates=("no_exception",),
     ),
     Mutant(
         "30-difference", "difference_by_id", "What a voter reported is not sent again, even if its timestamps differ.",
         (Edit(Recovery.difference_to, "if had is None or (had.phase, had.lts, had.gts) != (known.phase, known.lts, known.gts):", "if had is None:"),),
         killer=InCampaign("collecting", 2),
+        violates=("persist_precedes_send", "no_exception",),
     ),
     Mutant(
         "30-dropped", "drops_are_not_told", "The state does not say what the follower must drop.",
         (Edit(Recovery.difference_to, "had.phase == ACCEPTED and id not in state", "False"),),
         killer=InCampaign("laggards", 2),
+        violates=("one_message_per_lts", "no_exception",),
     ),
     Mutant(
         "30-state-ballot", "state_of_a_lower_ballot", "Line 58's `ballot = b` is left out for lower ballots.",
         (Edit(Recovery.on_new_state, "if s.ballot < self.ballot:", "if False:"),),
         killer=InCampaign("lagging_applications", 7),
+        violates=("ballots_rise",),
     ),
     Mutant(
         "30-state-vote", "state_without_a_vote", "Line 58's `status` is left out, and a higher ballot is taken as it comes.",
@@ -275,6 +303,7 @@ RECOVERING = [
         (Edit(Recovery.on_new_state, "if len(self.arriving) < s.parts:", "if False:"),
          Edit(Recovery.on_new_state, "for part in range(s.parts)]", "for part in sorted(self.arriving)]")),
         killer=InCampaign("laggards", 7),
+        violates=("persist_precedes_send",),
     ),
     Mutant(
         "30-synced-self", "counts_anybody", "A candidate counts acknowledgements of who did not vote for it.",
@@ -296,21 +325,25 @@ RECOVERING = [
         "30-deliver", "no_delivery_on_leading", "Lines 66-68 are left out: a new leader does not deliver what it finds COMMITTED.",
         (Edit(Recovery.lead, "    self.deliver_committed()\n", ""),),
         killer=InCampaign("elections", 3),
+        violates=("termination",),
     ),
     Mutant(
         "30-pending", "nothing_pending_on_leading", "A new leader forgets that ACCEPTED messages block others.",
         (Edit(Recovery.lead, "    self.rebuild_pending()\n", ""),),
         killer=InCampaign("storms", 0),
+        violates=("termination",),
     ),
     Mutant(
         "30-promise", "promise_keeps_following", "Line 39 is left out: who votes goes on as before.",
         (Edit(Recovery.promise, "self.status, self.ballot = RECOVERING, b", "self.ballot = b"),),
         killer=InCampaign("storms", 0),
+        violates=("termination",),
     ),
     Mutant(
         "30-promise-record", "promise_not_recorded", "Line 40 leaves no record.",
         (Edit(Recovery.promise, "    self.persist(Promised(b))\n", ""),),
         killer=InCampaign("elections", 0),
+        violates=("persist_precedes_send",),
     ),
     Mutant(
         "30-issued", "numbers_go_on", "A new leader does not number its timestamps from 1.",
@@ -320,10 +353,12 @@ RECOVERING = [
         "30-clock-back", "clock_goes_back", "B2: a state sets the clock, even back.",
         (Edit(Recovery.install, "    self.raise_clock(r.clock)\n", "    self.clock = r.clock\n"),),
         killer=InCampaign("collecting", 2),
+        violates=("clocks_rise",),
     ),
     Mutant(
         "30-sticky", "committed_is_not_sticky", "B2: a state demotes what is COMMITTED here to ACCEPTED.",
         (NOT_STICKY,),
         killer=InCampaign("collecting", 21),
+        violates=("termination",),
     ),
 ]  # fmt: skip

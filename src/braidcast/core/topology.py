@@ -31,6 +31,7 @@ class Topology:
         self.pids: Pids = tuple(self.group_of)
         self.quorum = tuple(len(members) // 2 + 1 for members in self.groups)
         self.mask = tuple(sum(1 << p for p in members) for members in self.groups)
+        self._possible: set[Dest] = set()
         self._members: dict[Dest, Pids] = {}
         self._outside: dict[tuple[Dest, Group], Pids] = {}
         self._quorum_sizes: dict[Dest, int] = {}
@@ -96,9 +97,12 @@ class Topology:
 
     def has_groups(self, dest: Dest) -> bool:
         """Whether `dest` is a set of groups of this topology, ascending."""
-        if dest in self._quorum_sizes:
+        if dest in self._possible:
             return True
-        return bool(dest) and dest[0] >= 0 and dest[-1] < len(self.groups) and all(a < b for a, b in pairwise(dest))
+        if not dest or dest[0] < 0 or dest[-1] >= len(self.groups) or not all(a < b for a, b in pairwise(dest)):
+            return False
+        self._possible.add(dest)
+        return True
 
     def members(self, dest: Dest) -> Pids:
         """Every process of the groups in `dest`."""

@@ -68,6 +68,17 @@ def test_accept_for_impossible_destinations_is_refused(dest: tuple[int, ...]) ->
     assert not bench[1].entries
 
 
+def test_accept_of_a_group_that_is_no_destination_is_refused() -> None:
+    """Also for a message that is known and delivered, of which no ACCEPT is kept any more."""
+    bench = Bench(3, 3)
+    m = unit(1, 0)
+    bench.submit(m)
+    bench.step(1, 3, Accept(m.id, (0,), 1, bench[3].cballot, ts(1), None))
+    bench.run()
+    bench.step(1, 3, Accept(m.id, (0,), 1, bench[3].cballot, ts(1), None))
+    assert sum(bench.out(1).refused.values()) == 2
+
+
 def test_accept_in_the_name_of_another_leader_or_group_is_refused() -> None:
     bench = Bench(3, 3)
     accept = Accept(unit(1).id, (0, 1), 0, bench[0].cballot, ts(1), None)

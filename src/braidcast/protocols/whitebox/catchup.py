@@ -88,6 +88,8 @@ class CatchingUp(Ordering):
         """Deliver what was missed, in order; ask for more if there is more."""
         if self.status is RECOVERING or r.ballot != self.cballot or leader_of(r.ballot) != sender:
             return self.refuse("resend of another ballot")
+        if not self.concerns(r.known):
+            return self.refuse("resend of another group's messages")
         if r.prev_gts > self.max_delivered_gts:
             return self.ask_for_missed(sender)
         before = self.max_delivered_gts
@@ -118,7 +120,7 @@ class CatchingUp(Ordering):
         """Collect the pieces; install them together."""
         if self.status is RECOVERING or c.ballot != self.cballot or leader_of(c.ballot) != sender:
             return self.refuse("snapshot of another ballot")
-        if c.gts <= self.max_delivered_gts or not 0 <= c.part < c.parts:
+        if c.gts <= self.max_delivered_gts or not 0 <= c.part < c.parts or not self.concerns(c.known):
             return self.refuse("snapshot that is not needed")
         transfer = (c.ballot, c.serial, c.parts)
         if any((held.ballot, held.serial, held.parts) != transfer for held in self.chunks.values()):

@@ -8,6 +8,7 @@ quorum stops; attempts back off. Safety never depends on any of it.
 from __future__ import annotations
 
 from braidcast.core.ballots import Ballot, ballot, leader_of, number_of
+from braidcast.core.process import Ticks
 from braidcast.core.topology import Pid
 from braidcast.protocols.whitebox.entry import FOLLOWER, LEADER, RECOVERING
 from braidcast.protocols.whitebox.messages import (
@@ -21,6 +22,10 @@ from braidcast.protocols.whitebox.messages import (
     Suspect,
 )  # fmt: skip
 from braidcast.protocols.whitebox.recovery import Recovery
+from braidcast.protocols.whitebox.state import ATTEMPTS_MAX
+
+SETTLED_AFTER = 4
+"""A leadership has settled once it has lasted this many times the silence that is tolerated."""
 
 
 class Election(Recovery):
@@ -35,7 +40,7 @@ class Election(Recovery):
         now = self.out.now
         self.acked_at = dict.fromkeys(self.others, now)
         self.applied = {}
-        self.attempts = 0
+        self.settled_at = now
         self.cancel_timer(Suspect())
         self.set_timer(Beat(), self.options.heartbeat_ticks)
 
@@ -45,6 +50,7 @@ class Election(Recovery):
             return
         if not self.hears_quorum():
             return self.step_down()
+        self.calm_down()
         floor = self.collect_as_leader()
         if self.others:
             stable = tuple(sorted(self.stable.items()))
@@ -55,7 +61,7 @@ class Election(Recovery):
 
     def hears_quorum(self) -> bool:
         """Whether a quorum, itself included, has answered lately."""
-        since = self.out.now - self.options.suspect_ticks
+        since = self.out.now - self.patience()
         return 1 + sum([at >= since for at in self.acked_at.values()]) >= self.quorum
 
     def step_down(self) -> None:
@@ -85,8 +91,9 @@ class Election(Recovery):
         if h.ballot < self.ballot:
             return self.send((sender,), HeartbeatAck(self.ballot, 0))
         self.heard_at = self.out.now
-        self.attempts = 0
         self.prevote_ballot = 0
+        if h.ballot == self.cballot:
+            self.calm_down()
         self.wait_for_leader()
         if h.ballot > self.cballot:
             return self.join(sender, h.ballot)
@@ -110,14 +117,24 @@ class Election(Recovery):
 
     def wait_for_leader(self) -> None:
         """Suspect the leader if it stays silent; wait longer after every attempt that failed."""
-        wait = self.options.suspect_ticks << min(self.attempts, 4)
+        wait = self.patience()
         self.set_timer(Suspect(), wait, spread=wait)
+
+    def patience(self) -> Ticks:
+        """How long silence is tolerated. It doubles with every change of leadership: one that comes from overload and
+        not from a failure would otherwise cause the next."""
+        return self.options.suspect_ticks << self.attempts
+
+    def calm_down(self) -> None:
+        """A leadership that lasts shows that the time-outs are long enough."""
+        if self.attempts and self.out.now - self.settled_at >= SETTLED_AFTER * self.patience():
+            self.attempts = 0
 
     def on_suspect(self, sender: Pid, s: Suspect) -> None:
         """Line 35, once a quorum agrees that there is no leader."""
         if sender != self.me or self.status is LEADER:
             return self.refuse("suspicion from another process")
-        self.attempts += 1
+        self.attempts = min(self.attempts + 1, ATTEMPTS_MAX)
         self.wait_for_leader()
         if not self.options.prevote or self.quorum == 1:
             return self.recover_leadership()

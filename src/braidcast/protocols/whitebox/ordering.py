@@ -64,10 +64,12 @@ class Ordering(Delivery):
             entry.number = self.issued
             entry.retry_at = self.out.now + self.options.retry_ticks
             self.pending.push(entry.lts, entry)
-        elif entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:
-            self.send((m.id.client,), Reply(m.id, self.group, entry.gts))
-            if sender not in self.home:
-                return
+        elif sender not in self.home:
+            # A client that asks again. Line 9 would answer everybody; the leader's own retry does that in time, and
+            # a client that is out of patience with a slow group must not make it slower.
+            if entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:
+                self.send((m.id.client,), Reply(m.id, self.group, entry.gts))
+            return
         self.send_accept(entry)
 
     def may_propose(self, sender: Pid, m: Multicast) -> bool:
@@ -125,7 +127,7 @@ class Ordering(Delivery):
             if self.group not in a.dest or a.group not in a.dest or not self.topology.has_groups(a.dest):
                 return self.refuse("accept for another group")
             entry = self.entry_for(a.id, a.dest)
-        elif entry.dest != a.dest:
+        elif entry.dest != a.dest or a.group not in a.dest:
             return self.refuse("accept with other destinations")
         if a.group == self.group:
             if a.ballot < self.cballot:
@@ -249,8 +251,8 @@ class Ordering(Delivery):
         group = self.home.get(c.peer)
         if self.status is LEADER and group is not None:
             for entry in self.pending.in_order():
-                if not entry.gts and group in entry.dest:
-                    self.retry(entry)
+                if group in entry.dest:
+                    entry.retry_at = self.out.now  # with the next heartbeat: once, however many sessions come back
 
     def forget_stale(self, before: int) -> None:
         """Drop what came early for messages that never came; if one comes after all, a retry brings the rest."""

@@ -27,7 +27,7 @@ from braidcast.protocols.whitebox.messages import (
     Promised,
     Pull,
 )  # fmt: skip
-from braidcast.protocols.whitebox.state import UNCOUNTED
+from braidcast.protocols.whitebox.state import ATTEMPTS_MAX, UNCOUNTED
 
 
 class Recovery(Collection):
@@ -55,6 +55,7 @@ class Recovery(Collection):
         self.pending = PendingHeap()
         self.arrived = 0
         self.persist(Promised(b))
+        self.attempts = min(self.attempts + 1, ATTEMPTS_MAX)
         self.wait_for_leader()
 
     def vote(self) -> NewLeaderAck:
@@ -82,6 +83,8 @@ class Recovery(Collection):
         """Lines 42-43. After the first quorum a vote no longer counts, it only asks for the state (B3)."""
         if vote.ballot != self.ballot or leader_of(self.ballot) != self.me or self.home.get(sender) != self.group:
             return self.refuse("vote in another ballot")
+        if not self.concerns(vote.known):
+            return self.refuse("vote about another group's messages")
         if self.status is FOLLOWER or (sender != self.me and self.me not in self.votes):
             return self.refuse("vote for an attempt of an earlier life")
         self.votes[sender] = vote
@@ -187,7 +190,7 @@ class Recovery(Collection):
 
     def on_new_state(self, sender: Pid, s: NewState) -> None:
         """Lines 57-62. The state is relative to this process's vote, so it must have voted in this very ballot."""
-        if not self.comes_from_its_leader(sender, s.ballot):
+        if not self.comes_from_its_leader(sender, s.ballot) or not self.concerns(s.known):
             return self.refuse("state of another group")
         if s.ballot < self.ballot:
             return self.send((sender,), Nack(s.ballot, self.ballot))
@@ -211,6 +214,7 @@ class Recovery(Collection):
         self.persist(record)
         self.install(record)
         self.status = FOLLOWER
+        self.settled_at = self.out.now
         self.held, self.gaps, self.state_begins = s.issued, set(s.proposed), s.collected
         self.asked = -1
         if self.early:
@@ -252,7 +256,7 @@ class Recovery(Collection):
 
     def on_new_state_ack(self, sender: Pid, ack: NewStateAck) -> None:
         """Lines 63-65: lead once a quorum has the state."""
-        if not self.ballot == self.cballot == ack.ballot or leader_of(ack.ballot) != self.me:
+        if not self.ballot == self.cballot == ack.ballot or leader_of(ack.ballot) != self.me or sender not in self.peers:
             return self.refuse("acknowledgement of another state")
         if self.status is LEADER:
             return self.resend_after(sender, ack.gts)

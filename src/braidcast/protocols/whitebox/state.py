@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from braidcast.core.ballots import Ballot, ballot, leader_of
 from braidcast.core.client import MessageId, Multicast
 from braidcast.core.process import Outbox, Process, Ticks
@@ -15,6 +17,7 @@ from braidcast.protocols.whitebox.options import Options
 
 NEVER: Ticks = -(1 << 60)
 """Longer ago than any time-out."""
+ATTEMPTS_MAX = 5
 UNCOUNTED = -1
 """`held` of a process that cannot know which timestamps it missed: it does not deliver early in this ballot."""
 
@@ -34,7 +37,7 @@ class State(Process):
         # leader: what the members and the other groups have made durable; hints
         "acked_at", "applied", "leaders", "stable", "stable_here",
         # election
-        "attempts", "heard_at", "max_ballot", "prevote_ballot", "prevotes", "recovered",
+        "attempts", "settled_at", "heard_at", "max_ballot", "prevote_ballot", "prevotes", "recovered",
         # leader recovery, at the candidate and at its followers
         "arrived", "arriving", "bodies", "merged", "serial", "synced", "votes",
         # catch-up
@@ -96,6 +99,9 @@ class State(Process):
         self.max_ballot: Ballot = self.ballot
         self.heard_at: Ticks = NEVER
         self.attempts = 0
+        """How often leadership changed or was sought lately: time-outs double with each."""
+        self.settled_at: Ticks = NEVER
+        """When this process joined its ballot."""
         self.prevote_ballot: Ballot = 0
         self.prevotes: set[Pid] = set()
 
@@ -159,6 +165,10 @@ class State(Process):
         return tuple(
             self.known(entry, with_bodies) for _, entry in sorted(self.entries.items()) if entry.phase >= ACCEPTED
         )
+
+    def concerns(self, known: Iterable[Known]) -> bool:
+        """Whether all of these are for destinations that exist, this group among them."""
+        return all([self.group in k.dest and self.topology.has_groups(k.dest) for k in known])
 
     def adopt_known(self, known: Known) -> Entry:
         """Take over what another process knows; COMMITTED is sticky (B2)."""

@@ -1,0 +1,203 @@
+"""The dedup table against a plain set of everything that was ever delivered."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from braidcast.core.client import MessageId, Multicast
+from braidcast.protocols.parts.dedup import DedupState, DedupTable, SessionState
+
+
+def unit(seq: int, client: int = 7, session: int = 1, complete_below: int = 1, batch: tuple[int, int] = (0, 0)) -> Multicast:
+    return Multicast(MessageId(client, session, seq), (0,), b"", complete_below, *batch)
+
+
+def test_what_was_not_delivered_is_unknown() -> None:
+    table = DedupTable()
+    table.add(unit(2), 20, 0)
+    assert table.delivered_at(unit(1).id) is None
+    assert table.delivered_at(unit(2, session=2).id) is None
+    assert table.delivered_at(unit(2, client=8).id) is None
+
+
+def test_delivered_unit_is_known_with_its_timestamp() -> None:
+    table = DedupTable()
+    table.add(unit(2), 20, 0)
+    assert table.delivered_at(unit(2).id) == 20
+
+
+def test_below_the_clients_mark_only_the_fact_is_left() -> None:
+    """A tombstone: 0, for the timestamp is no longer known."""
+    table = DedupTable()
+    table.add(unit(1), 10, 0)
+    table.add(unit(3, complete_below=3), 30, 0)
+    assert [table.delivered_at(unit(seq).id) for seq in (1, 2, 3, 4)] == [0, 0, 30, None]
+
+
+def test_mark_never_goes_back() -> None:
+    table = DedupTable()
+    table.add(unit(5, complete_below=5), 50, 0)
+    table.add(unit(6, complete_below=2), 60, 0)
+    assert table.delivered_at(unit(4).id) == 0
+
+
+def test_mark_far_ahead_forgets_all_below_it() -> None:
+    table = DedupTable()
+    table.add(unit(1), 10, 0)
+    table.add(unit(1_000_000, complete_below=999_999), 20, 0)
+    assert table.sessions[7, 1].delivered == {1_000_000: 20}
+    assert table.delivered_at(unit(999_998).id) == 0
+
+
+def test_memory_is_bounded_by_what_is_under_way() -> None:
+    table = DedupTable()
+    for seq in range(1, 10_001):
+        table.add(unit(seq, complete_below=max(1, seq - 8), batch=(seq * 4, 4)), seq, 0)
+    session = table.sessions[7, 1]
+    assert len(session.delivered) == 9
+    assert session.batched == [4, 40_004]
+
+
+def test_expired_session_and_older_ones_are_refused_and_newer_ones_are_not() -> None:
+    table = DedupTable()
+    for session in (1, 2, 3):
+        table.add(unit(1, session=session), session, 0)
+    table.expire(7, 2)
+    assert [table.is_expired(unit(1, session=s).id) for s in (1, 2, 3, 4)] == [True, True, False, False]
+    assert not table.is_expired(unit(1, client=8).id)
+    assert set(table.sessions) == {(7, 3)}
+
+
+def test_floor_never_goes_down() -> None:
+    table = DedupTable()
+    table.expire(7, 5)
+    table.expire(7, 2)
+    assert table.floors == {7: 6}
+
+
+def test_idle_sessions_are_those_nobody_used_oldest_first() -> None:
+    table = DedupTable()
+    for session, at in ((3, 10), (1, 10), (2, 50)):
+        table.add(unit(1, session=session), session, at)
+    table.touch(unit(1, session=3).id, 60)
+    table.touch(unit(1, session=9).id, 60)
+    assert table.idle_since(50) == [(7, 1)]
+    assert table.idle_since(61) == [(7, 1), (7, 2), (7, 3)]
+
+
+def test_repeated_messages_of_a_batch_are_named_by_their_offsets() -> None:
+    table = DedupTable()
+    assert table.add(unit(1, batch=(10, 4)), 1, 0) == ()
+    assert table.add(unit(2, batch=(12, 4)), 2, 0) == (0, 1)
+    assert table.add(unit(3, batch=(8, 10)), 3, 0) == (2, 3, 4, 5, 6, 7)
+    assert table.sessions[7, 1].batched == [8, 18]
+
+
+def test_unit_that_is_no_batch_repeats_nothing() -> None:
+    table = DedupTable()
+    assert table.add(unit(1), 1, 0) == ()
+    assert table.add(unit(2), 2, 0) == ()
+    assert table.sessions[7, 1].batched == []
+
+
+def test_export_is_plain_data_in_order() -> None:
+    table = DedupTable()
+    table.add(unit(2, client=9), 5, 0)
+    table.add(unit(3), 6, 0)
+    table.add(unit(1, batch=(4, 2)), 7, 0)
+    table.expire(3, 1)
+    assert table.export() == DedupState(
+        (SessionState(7, 1, 1, ((1, 7), (3, 6)), (4, 6)), SessionState(9, 1, 1, ((2, 5),), ())), ((3, 2),)
+    )
+
+
+def test_load_replaces_what_was_there_and_begins_to_count_idleness_anew() -> None:
+    table, other = DedupTable(), DedupTable()
+    other.add(unit(1), 1, 0)
+    table.add(unit(5, client=9), 5, 0)
+    table.load(other.export(), now=100)
+    assert table.export() == other.export()
+    assert table.idle_since(100) == []
+
+
+def test_loaded_table_shares_nothing_with_the_one_it_came_from() -> None:
+    table, other = DedupTable(), DedupTable()
+    other.add(unit(1, batch=(0, 3)), 1, 0)
+    table.load(other.export(), 0)
+    table.add(unit(2, batch=(3, 3)), 2, 0)
+    assert other.delivered_at(unit(2).id) is None
+    assert other.sessions[7, 1].batched == [0, 3]
+
+
+batches = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), max_size=20)
+
+
+@settings(deadline=None, max_examples=300)
+@given(batches)
+def test_intervals_hold_what_a_set_would(made: list[tuple[int, int]]) -> None:
+    """Any batches in any order: overlaps, gaps, one inside another, the same again."""
+    table, naive = DedupTable(), set[int]()
+    for seq, (first, count) in enumerate(made, 1):
+        numbers = range(first, first + count)
+        assert table.add(unit(seq, batch=(first, count)), seq, 0) == tuple(n - first for n in numbers if n in naive)
+        naive.update(numbers)
+        intervals = table.sessions[7, 1].batched
+        assert intervals == sorted(set(intervals)), "disjoint, ascending, and joined where they touch"
+        pairs = zip(intervals[::2], intervals[1::2], strict=True)
+        assert {n for start, end in pairs for n in range(start, end)} == naive
+
+
+class AgainstASet(RuleBasedStateMachine):
+    """Deliveries, marks, expiry and transfers of two clients, against dictionaries that forget nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = DedupTable()
+        self.delivered: dict[MessageId, int] = {}
+        self.marks: dict[tuple[int, int], int] = {}
+        self.expired: dict[int, int] = {}
+        self.gts = 0
+
+    @rule(client=st.integers(1, 2), session=st.integers(1, 3), seq=st.integers(1, 12), behind=st.integers(0, 12))
+    def deliver(self, client: int, session: int, seq: int, behind: int) -> None:
+        m = unit(seq, client, session, complete_below=max(1, seq - behind))
+        if m.id in self.delivered or session <= self.expired.get(client, 0):
+            return  # protocols ask before they deliver
+        if seq < self.marks.get((client, session), 1):
+            return
+        self.gts += 1
+        self.table.add(m, self.gts, 0)
+        self.delivered[m.id] = self.gts
+        self.marks[client, session] = max(self.marks.get((client, session), 1), m.complete_below)
+
+    @rule(client=st.integers(1, 2), session=st.integers(1, 3))
+    def expire(self, client: int, session: int) -> None:
+        self.table.expire(client, session)
+        self.expired[client] = max(self.expired.get(client, 0), session)
+
+    @rule()
+    def transfer(self) -> None:
+        other = DedupTable()
+        other.load(self.table.export(), 0)
+        self.table = other
+
+    @invariant()
+    def agrees(self) -> None:
+        for client in (1, 2):
+            for session in (1, 2, 3):
+                for seq in range(1, 13):
+                    id = MessageId(client, session, seq)
+                    gone = session <= self.expired.get(client, 0)
+                    assert self.table.is_expired(id) == gone
+                    if gone:
+                        assert self.table.delivered_at(id) is None
+                    elif seq < self.marks.get((client, session), 1):
+                        assert self.table.delivered_at(id) == 0
+                    else:
+                        assert self.table.delivered_at(id) == self.delivered.get(id)
+
+
+AgainstASet.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestAgainstASet = AgainstASet.TestCase
