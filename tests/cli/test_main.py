@@ -168,4 +168,4 @@ def test_bench_core_reports_every_figure(capsys: Captured) -> None:
     assert run("bench core --messages 100 --rounds 1 --json".split()) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["whitebox_3_destinations"]["messages_per_s"] > 0
-    assert found["simulator_with_properties"]["events_per_s"] > 0
+    assert found["simulator_with_every_property"]["events_per_s"] > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,11 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(params=["msgspec", "without msgspec"])
-def declare(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def declare(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module as it is, and as it is where msgspec cannot be imported."""
     if request.param == "without msgspec":
         monkeypatch.setattr(module, "msgspec", None)
-    yield module
+    return module
 
 
 def kinds(declare: ModuleType) -> tuple[Any, Any]:
@@ -105,7 +104,7 @@ def test_field_names_are_in_order(declare: ModuleType) -> None:
 
 
 def test_field_names_of_something_else_is_an_error() -> None:
-    with pytest.raises(TypeError, match="^int is not a message$"):
+    with pytest.raises(TypeError, match=r"^int is not a message$"):
         module.field_names(int)
 
 
@@ -116,7 +115,10 @@ def test_is_message(declare: ModuleType) -> None:
     assert not declare.is_message("text")
 
 
-@pytest.mark.parametrize(("name", "snake"), [("AcceptAck", "accept_ack"), ("Pull", "pull"), ("NewStateAck", "new_state_ack")])
+SNAKES = [("AcceptAck", "accept_ack"), ("Pull", "pull"), ("NewStateAck", "new_state_ack")]
+
+
+@pytest.mark.parametrize(("name", "snake"), SNAKES)
 def test_snake_name(name: str, snake: str) -> None:
     assert module.snake_name(type(name, (), {})) == snake
 

@@ -160,7 +160,7 @@ def test_two_handlers_for_one_message_are_refused(first: type[Process]) -> None:
     if first is Echo:
         whole.adopt(Echo(out))
     kind = "PartPing" if first is Part else "Ping, PongBack"
-    with pytest.raises(TypeError, match=f"^two handlers for {kind}$"):
+    with pytest.raises(TypeError, match=rf"^two handlers for {kind}$"):
         whole.adopt(first(out))
 
 
@@ -170,7 +170,7 @@ def test_two_handlers_for_one_record_are_refused() -> None:
 
     out = Outbox(1)
     echo = Echo(out)
-    with pytest.raises(TypeError, match="^two handlers for Stored$"):
+    with pytest.raises(TypeError, match=r"^two handlers for Stored$"):
         echo.adopt(OnlyRecord(out))
 
 
@@ -232,7 +232,7 @@ def test_defaults_of_a_process() -> None:
     assert process.note is None
     assert process.out.applied == APPLIED_WITH_RECORDS
     process.start()
-    with pytest.raises(NotImplementedError, match="^Echo keeps its whole log$"):
+    with pytest.raises(NotImplementedError, match=r"^Echo keeps its whole log$"):
         process.checkpoint()
 
 

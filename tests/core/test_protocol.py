@@ -82,12 +82,12 @@ def test_bad_option(name: str, text: str, line: str) -> None:
 
 
 def test_protocol_without_options() -> None:
-    with pytest.raises(OptionError, match="^bare has no option 'x': it has none$"):
+    with pytest.raises(OptionError, match=r"^bare has no option 'x': it has none$"):
         Protocol("bare", "Bare", make, NoOptions).parse_options({"x": "1"})
 
 
 def test_option_of_a_kind_that_text_cannot_give_is_the_programmers_error() -> None:
-    with pytest.raises(TypeError, match="^option names of odd has a type that text cannot give"):
+    with pytest.raises(TypeError, match=r"^option names of odd has a type that text cannot give"):
         Protocol("odd", "Odd", make, OddOptions).parse_options({"names": "a"})
 
 

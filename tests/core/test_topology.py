@@ -63,13 +63,13 @@ def test_impossible_topology(groups: tuple[tuple[int, ...], ...], line: str) -> 
 @pytest.mark.parametrize("text", ["0", "3+0", "2x0"])
 def test_group_of_none(text: str) -> None:
     with pytest.raises(
-        TopologyError, match="^a group of 0 members is impossible: give every group at least one$"
+        TopologyError, match=r"^a group of 0 members is impossible: give every group at least one$"
     ):
         Topology.parse(text)
 
 
 def test_no_group_at_all() -> None:
-    with pytest.raises(TopologyError, match="^a topology needs at least one group"):
+    with pytest.raises(TopologyError, match=r"^a topology needs at least one group"):
         Topology.parse("0x3")
 
 
@@ -88,7 +88,7 @@ def test_majorities_need_odd_groups() -> None:
 def test_singletons() -> None:
     Topology.parse("4x1").require_singletons("skeen")
     with pytest.raises(
-        TopologyError, match="^group 1 has 3 members, but skeen works with groups of one: use 3x1$"
+        TopologyError, match=r"^group 1 has 3 members, but skeen works with groups of one: use 3x1$"
     ):
         Topology.parse("1+3").require_singletons("skeen")
 
@@ -112,12 +112,14 @@ def test_look_ups_are_made_once() -> None:
     assert topology.quorums((0, 1)) is topology.quorums((0, 1))
 
 
-POSSIBLE = [((0,), True), ((1,), True), ((0, 1), True), ((), False), ((1, 0), False), ((0, 0), False), ((0, 2), False), ((-1,), False)]
+@pytest.mark.parametrize("dest", [(0,), (1,), (0, 1)])
+def test_destinations_are_ascending_groups_of_this_topology(dest: tuple[int, ...]) -> None:
+    assert Topology.parse("2x3").has_groups(dest)
 
 
-@pytest.mark.parametrize(("dest", "possible"), POSSIBLE)
-def test_destinations_are_ascending_groups_of_this_topology(dest: tuple[int, ...], possible: bool) -> None:
-    assert Topology.parse("2x3").has_groups(dest) is possible
+@pytest.mark.parametrize("dest", [(), (1, 0), (0, 0), (0, 2), (-1,)])
+def test_anything_else_is_no_destination(dest: tuple[int, ...]) -> None:
+    assert not Topology.parse("2x3").has_groups(dest)
 
 
 @pytest.mark.parametrize("dest", [(1, 0), (0, 0), (-1,)])

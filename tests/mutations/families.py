@@ -222,6 +222,25 @@ def relays(protocol: Protocol, seed: int) -> SimulationPlan:
     )  # fmt: skip
 
 
+def torn_transfers(protocol: Protocol, seed: int) -> SimulationPlan:
+    """States and snapshots travel in many small pieces, of which some are lost."""
+    random = Random(f"{seed} lose")
+    return _plan(
+        protocol, seed, ("3", "3+1", "5"),
+        load=Load(clients=3, messages=20, gap=Uniform(0, 150), duplicates=0.3),
+        faults=FaultRates(
+            0, 3500, crashes=3, leader_crashes=4, partitions=3, one_ways=2,
+            downtime=Uniform(100, 900), partition_time=Uniform(100, 900),
+        ),
+        options=_pick(
+            seed, "laggard_entries=1 chunk_entries=1 chunk_bytes=300", "chunk_entries=1",
+            "laggard_entries=1 chunk_entries=1 chunk_bytes=300 prevote=off", "chunk_entries=1 follower_delivery=early",
+        ),
+        lose={kind: random.choice((0.0, 0.04, 0.1)) for kind in ("SnapshotChunk", "NewState", "NewStateAck", "Resend")},
+        application=ApplicationPlan(snapshot=Random(f"{seed} snapshot").choice((0, 80))),
+    )  # fmt: skip
+
+
 def uniform_fuzz(protocol: Protocol, seed: int) -> SimulationPlan:
     """The runs of `braidcast fuzz`."""
     return draw_plan(protocol, seed_of(31, seed))
@@ -241,7 +260,7 @@ def steady(protocol: Protocol, seed: int) -> SimulationPlan:
 FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
-        calm, steady, elections, crashes, storms, early_storms, losses, laggards, collecting, relays,
+        calm, steady, elections, crashes, storms, early_storms, losses, laggards, collecting, relays, torn_transfers,
         lagging_applications, uniform_fuzz,
     )
 }  # fmt: skip

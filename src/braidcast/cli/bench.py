@@ -52,7 +52,7 @@ def core(messages: int, rounds: int, pairs: tuple[str, ...], as_json: bool) -> N
     options = split_pairs(pairs)
     WHITEBOX.parse_options(options)
     figures: dict[str, Any] = {"python": platform.python_version(), "machine": platform.machine()}
-    with Progress("measurements", 3 * rounds + 4) as progress:
+    with Progress("measurements", 11) as progress:
         for done, (name, value) in enumerate(_measurements(messages, rounds, options), 1):
             figures[name] = value
             progress.update(done)
@@ -81,12 +81,16 @@ def _measurements(messages: int, rounds: int, options: dict[str, str]) -> Iterat
     yield "whitebox_2_destinations_64_pending", few
     many = measure(WHITEBOX, topology, options, (0, 1), messages // 2, outstanding=4096)
     yield "whitebox_2_destinations_4096_pending", many
-    yield "simulator", _simulator(messages // 4, options, record=False)
-    yield "simulator_with_properties", _simulator(messages // 4, options, record=True)
-    yield "short_runs_with_properties", _short_runs(options)
+    yield "simulator", _simulator(_plan(1, messages // 4, options, record=False))
+    yield "simulator_with_order_checked", _simulator(_plan(1, messages // 4, options, traffic=False))
+    yield "simulator_with_every_property", _simulator(_plan(1, messages // 4, options))
+    yield "short_runs_with_order_checked", _short_runs(options, traffic=False)
+    yield "short_runs_with_every_property", _short_runs(options, traffic=True)
 
 
-def _plan(seed: int, messages: int, options: dict[str, str], record: bool) -> SimulationPlan:
+def _plan(
+    seed: int, messages: int, options: dict[str, str], *, record: bool = True, traffic: bool = True
+) -> SimulationPlan:
     return SimulationPlan(
         protocol=WHITEBOX,
         topology=Topology.of_sizes(REPLICAS, REPLICAS),
@@ -95,23 +99,24 @@ def _plan(seed: int, messages: int, options: dict[str, str], record: bool) -> Si
         network=NetworkPlan(delay=Uniform(1, 200)),
         load=Load(clients=4, messages=messages, gap=Uniform(0, 100), spread=(0, 1)),
         record=record,
+        traffic=traffic,
     )
 
 
-def _simulator(messages: int, options: dict[str, str], record: bool) -> dict[str, float]:
+def _simulator(plan: SimulationPlan) -> dict[str, float]:
     begin = process_time()
-    result = simulate(_plan(1, messages, options, record))
-    if record:
+    result = simulate(plan)
+    if plan.record:
         assert not judge(result), "the benchmark's own run is correct"
     seconds = process_time() - begin
     return {"events_per_s": result.events / seconds, "events": result.events}
 
 
-def _short_runs(options: dict[str, str], runs: int = 100) -> dict[str, float]:
+def _short_runs(options: dict[str, str], traffic: bool, runs: int = 100) -> dict[str, float]:
     begin = process_time()
     events = 0
     for seed in range(runs):
-        result = simulate(_plan(seed, 20, options, record=True))
+        result = simulate(_plan(seed, 20, options, traffic=traffic))
         assert not judge(result), "the benchmark's own runs are correct"
         events += result.events
     seconds = process_time() - begin

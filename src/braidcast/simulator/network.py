@@ -155,7 +155,7 @@ class Network:
         self.plan = plan
         self.world = world
         self.random = random
-        self.recorder = recorder
+        self.recorder = recorder if recorder is not None and recorder.traffic else None
         self.endpoints: dict[Pid, Endpoint] = {}
         self.links: dict[Pair, Link] = {}
         self.blocked: dict[Pair, int] = {}

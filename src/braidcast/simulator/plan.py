@@ -48,6 +48,9 @@ class SimulationPlan:
     limits: Limits = field(default_factory=Limits)
     record: bool = True
     """Whether to keep a history; without one, the counts of notes are missing too, and a run is faster."""
+    traffic: bool = True
+    """Whether a history holds sends, receives and records, too. Without them a run is three times as fast, and the
+    properties that look at them say nothing."""
     delta: Ticks | None = None
     """Ticks per hop, where that is fixed."""
     scenario: str = ""

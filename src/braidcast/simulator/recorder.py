@@ -47,13 +47,16 @@ class Recorded(Protocol):
 class Recorder:
     """Collects the events of one run."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, traffic: bool = True) -> None:
         self.world = world
+        self.traffic = traffic
+        """Whether sends, receives and records are events, too."""
         self.events: list[Event] = []
         self.notes: dict[type, int] = {}
         self._names: dict[type, str] = {}
         self.append = self.events.append
-        world.record = self.append
+        if traffic:
+            world.record = self.append
 
     def add(self, who: Any, event: str, peer: Pid | None, what: Any, role: str | None = None) -> None:
         """One event at `who`, a `Recorded`."""
@@ -61,12 +64,14 @@ class Recorder:
 
     def received(self, who: Any, sender: Pid, message: Any) -> None:
         """A message arrived; a client's own kind of receipt is `replied`."""
-        self.add(who, RECEIVE, sender, message)
+        if self.traffic:
+            self.add(who, RECEIVE, sender, message)
 
     def persisted(self, who: Any, records: Iterable[Any]) -> None:
         """Records are durable."""
-        for record in records:
-            self.add(who, PERSIST, None, record)
+        if self.traffic:
+            for record in records:
+                self.add(who, PERSIST, None, record)
 
     def delivered(self, who: Any, delivery: Any, role: str) -> None:
         """A delivery was handed to the application."""

@@ -80,7 +80,7 @@ class Simulation:
         self.plan = plan
         self.options = plan.options if plan.options is not None else protocol.options()
         self.world = World()
-        self.recorder = Recorder(self.world) if plan.record else None
+        self.recorder = Recorder(self.world, traffic=plan.traffic) if plan.record else None
         self.network = Network(plan.network, self.world, self.random("network"), self.recorder)
         load, faults = plan.load, plan.faults
         self.load: tuple[Submission, ...] = (

@@ -10,7 +10,9 @@ from braidcast.core.client import MessageId, Multicast
 from braidcast.protocols.parts.dedup import DedupState, DedupTable, SessionState
 
 
-def unit(seq: int, client: int = 7, session: int = 1, complete_below: int = 1, batch: tuple[int, int] = (0, 0)) -> Multicast:
+def unit(
+    seq: int, client: int = 7, session: int = 1, complete_below: int = 1, batch: tuple[int, int] = (0, 0)
+) -> Multicast:
     return Multicast(MessageId(client, session, seq), (0,), b"", complete_below, *batch)
 
 

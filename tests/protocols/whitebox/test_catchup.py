@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.protocols.whitebox.harness import Bench, ts, unit
+
 from braidcast.core.application import Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.client import Reply
 from braidcast.protocols.whitebox.messages import (
@@ -16,7 +18,6 @@ from braidcast.protocols.whitebox.messages import (
     SnapshotInstalled,
     Transferred,
 )
-from tests.protocols.whitebox.harness import Bench, ts, unit
 
 
 def laggard(count: int = 4, **options: int) -> Bench:

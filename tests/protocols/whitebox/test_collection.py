@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.protocols.whitebox.harness import Bench, ts, unit
 
 from braidcast.core.client import MessageId, Refused, Reply
 from braidcast.core.process import APPLIED_WITH_RECORDS
 from braidcast.protocols.whitebox.messages import Beat, Collected, Expired, Heartbeat, Stable, Sweep, Trimmed
-from tests.protocols.whitebox.harness import Bench, ts, unit
 
 
 def collect(bench: Bench, *leaders: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.protocols.whitebox.harness import Bench, ts, unit
 
 from braidcast.core.application import Delivered, Restored
 from braidcast.protocols.whitebox.messages import (
@@ -15,7 +16,6 @@ from braidcast.protocols.whitebox.messages import (
     Marked,
     Redelivered,
 )
-from tests.protocols.whitebox.harness import Bench, ts, unit
 
 
 def test_deliver_with_gap_asks_catch_up() -> None:
@@ -138,7 +138,7 @@ def test_restart_with_everything_applied_delivers_nothing_again() -> None:
 
 
 def test_message_of_two_batches_is_marked_as_repeated_the_second_time() -> None:
-    """1.7: a client that gave up on a batch puts its messages into another; the offsets to skip go with the delivery."""
+    """1.7: a client that gave up on a batch puts its messages into another; the delivery says which to skip."""
     bench = Bench(3)
     bench.submit(unit(1, 0, batch_first=10, batch_count=4))
     bench.run()

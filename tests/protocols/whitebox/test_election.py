@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.protocols.whitebox.harness import CLIENT, Bench, unit
+
 from braidcast.core.ballots import ballot
 from braidcast.protocols.whitebox.messages import (
     Beat,
@@ -18,7 +20,6 @@ from braidcast.protocols.whitebox.messages import (
     SteppedDown,
     Suspect,
 )
-from tests.protocols.whitebox.harness import CLIENT, Bench, unit
 
 
 def voting(**options: int) -> Bench:
@@ -141,13 +142,27 @@ def test_grant_of_an_outsider_does_not_count() -> None:
 
 
 def test_backoff_doubles_with_every_failed_attempt() -> None:
-    """1.5: and stays at sixteen times."""
+    """1.5: and stays at thirty-two times."""
     bench = voting()
     waits = []
     for _ in range(6):
         bench.nominate(1)
         waits.append(bench.timers[1][Suspect()][0] - bench.now)
-    assert waits == [400, 800, 1600, 3200, 3200, 3200]
+    assert waits == [400, 800, 1600, 3200, 6400, 6400]
+
+
+def test_patience_stays_long_until_a_leadership_has_lasted() -> None:
+    """A change of leadership that came from overload must not cause the next one."""
+    bench = Bench(3)
+    bench.elect(1)
+    assert bench[2].patience() > bench.options.suspect_ticks
+    bench.beat(1)
+    assert bench[2].patience() > bench.options.suspect_ticks
+    for _ in range(100):
+        bench.now += bench.options.heartbeat_ticks
+        bench.beat(1)
+    assert [bench[p].patience() for p in range(3)] == [bench.options.suspect_ticks] * 3
+    assert bench[1].role == "leader"
 
 
 def test_heartbeat_ends_the_backoff() -> None:

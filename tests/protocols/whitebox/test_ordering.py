@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.protocols.whitebox.harness import CLIENT, Bench, ts, unit
+
 from braidcast.core.application import Connected
 from braidcast.core.ballots import ballot
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
 from braidcast.protocols.whitebox.entry import PROPOSED
-from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Deliver, Forwarded, NewState, Sweep
-from tests.protocols.whitebox.harness import CLIENT, Bench, ts, unit
+from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Beat, Deliver, Forwarded, NewState, Sweep
 
 
 def test_follower_forwards_once_and_redirects_the_client_1_7() -> None:
@@ -111,7 +112,8 @@ def test_sweep_forgets_what_came_early_for_a_message_that_never_came() -> None:
     for pid in (0, 1, 2):
         bench.fire(pid, Sweep())
         assert m.id not in bench[pid].entries
-    bench.submit(m, 0, 3)
+    bench.submit(m, 0)
+    bench.step(3, 0, m)  # the retry of group 0's leader, or of group 3's own
     bench.run()
     assert bench.order(1) == [1]
 
@@ -122,7 +124,7 @@ def test_sweep_comes_back_by_itself() -> None:
     assert bench.timers[0][Sweep()] == (4_000, 8_000)
 
 
-def test_reconnection_to_a_destination_retries_at_once_1_4() -> None:
+def test_reconnection_to_a_destination_retries_with_the_next_heartbeat_1_4() -> None:
     """1.4: what was in flight to p3 may be lost, so m is not left to its time-out."""
     bench = Bench(3, 3)
     m, alone = unit(1, 0, 1), unit(2, 0)
@@ -130,6 +132,9 @@ def test_reconnection_to_a_destination_retries_at_once_1_4() -> None:
     bench.submit(alone, 0)
     bench.queue.clear()
     bench.step(0, 0, Connected(3))
+    bench.step(0, 0, Connected(4))
+    assert not bench.queue, "once, however many sessions come back"
+    bench.fire(0, Beat())
     assert m in [message for _, receiver, message in bench.queue if receiver == 3]
     assert {a.id for a in bench.in_flight(Accept)} == {m.id}, "the other message is not for that group"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.protocols.whitebox.harness import CLIENT, Bench, ts, unit
+
 from braidcast.core.application import Delivered
 from braidcast.core.client import Reply
 from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, PROPOSED
@@ -15,7 +17,6 @@ from braidcast.protocols.whitebox.messages import (
     Marked,
     Retried,
 )
-from tests.protocols.whitebox.harness import CLIENT, Bench, ts, unit
 
 # -- lines 3-9 --------------------------------------------------------------------------------------------------------
 
@@ -50,14 +51,25 @@ def test_only_a_leader_proposes_line_4() -> None:
 
 
 def test_duplicate_multicast_resends_same_lts_line_9() -> None:
-    """Lines 5 and 9, Invariant 1: a second copy of a MULTICAST resends ACCEPT with the timestamp it has."""
+    """Lines 5 and 9, Invariant 1: asked again by another leader, p0 resends ACCEPT with the timestamp it gave."""
     bench = Bench(3, 3)
     m = unit(1, 0, 1)
     bench.submit(m, 0)
     bench.submit(unit(2, 0, 1), 0)
-    bench.submit(m, 0)
+    bench.step(0, 3, m)
     assert [a.lts for a in bench.in_flight(Accept, 0, 1)] == [ts(1), ts(2), ts(1)]
     assert bench[0].clock == 2
+
+
+def test_client_that_asks_again_too_soon_does_not_make_the_group_busier() -> None:
+    """Not as line 9: the leader's own retry does that in time."""
+    bench = Bench(3, 3)
+    m = unit(1, 0, 1)
+    bench.submit(m, 0)
+    bench.queue.clear()
+    bench.submit(m, 0)
+    assert not bench.queue
+    assert bench[0].clock == 1
 
 
 def test_retry_of_a_delivered_message_is_answered_with_the_same_lts_1_4() -> None:

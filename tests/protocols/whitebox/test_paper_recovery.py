@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.protocols.whitebox.harness import Bench, ts, unit
+
 from braidcast.core.ballots import ballot
 from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, START
 from braidcast.protocols.whitebox.messages import (
@@ -23,7 +25,6 @@ from braidcast.protocols.whitebox.messages import (
     Pull,
     Retried,
 )
-from tests.protocols.whitebox.harness import Bench, ts, unit
 
 # -- lines 35-41 ------------------------------------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ def test_committed_anywhere_is_committed_lines_47_50() -> None:
 
 
 def test_accepted_counts_only_from_those_in_the_newest_ballot_line_51() -> None:
-    """Lines 45 and 51, Invariant 5: p0 accepted m in ballot 0; p1 led without it; p2, elected by p0 and p1, drops it."""
+    """Lines 45 and 51, Invariant 5: p0 accepted m in ballot 0; p1 led without it; p0, elected by p1, drops it."""
     bench = Bench(3)
     m = unit(1, 0)
     bench.submit(m)

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.protocols.whitebox.harness import Bench, unit
 
 from braidcast.cli.registry import WHITEBOX
 from braidcast.core.errors import TopologyError
@@ -21,7 +22,6 @@ from braidcast.simulator.load import Load
 from braidcast.simulator.network import NetworkPlan
 from braidcast.simulator.plan import SimulationPlan
 from braidcast.simulator.run import Simulation
-from tests.protocols.whitebox.harness import Bench, unit
 
 
 def test_groups_must_be_odd() -> None:

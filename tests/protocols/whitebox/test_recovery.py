@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.protocols.whitebox.harness import Bench, unit
+
 from braidcast.core.ballots import ballot
 from braidcast.protocols.whitebox.messages import (
     Accept,
@@ -15,7 +17,6 @@ from braidcast.protocols.whitebox.messages import (
     Pull,
     Resend,
 )
-from tests.protocols.whitebox.harness import Bench, unit
 
 
 def test_leader_never_resumes_in_old_cballot_after_restart() -> None:
@@ -57,7 +58,7 @@ def test_accepted_survives_a_restart_1_3() -> None:
 
 
 def test_candidate_that_restarts_survives_the_votes_for_its_old_ballot() -> None:
-    """Its ballot is still its own and it is RECOVERING; its own vote is gone. It must not raise (explorer, finding 1)."""
+    """Its ballot is still its own and it is RECOVERING; its own vote is gone. Found by the explorer: it raised."""
     bench = Bench(3)
     bench.nominate(1)
     bench.restart(1)

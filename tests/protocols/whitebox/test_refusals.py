@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.protocols.whitebox.harness import CLIENT, Bench, ts, unit
 
 from braidcast.core.application import Connected, Snapshot
 from braidcast.core.ballots import ballot, leader_of
@@ -40,7 +41,6 @@ from braidcast.protocols.whitebox.messages import (
     Suspect,
     Sweep,
 )
-from tests.protocols.whitebox.harness import CLIENT, Bench, ts, unit
 
 
 def test_unknown_kind_is_refused() -> None:
@@ -216,7 +216,8 @@ class Noise:
 
     def known(self) -> tuple[Known, ...]:
         body = self.pick(None, self.multicast())
-        known = Known(self.id(), self.dest(), self.pick(0, 1, 2, 3, 4, 9), self.ts(), self.ts(), body, self.pick(0, 1, 5))
+        phase, number = self.pick(0, 1, 2, 3, 4, 9), self.pick(0, 1, 5)
+        known = Known(self.id(), self.dest(), phase, self.ts(), self.ts(), body, number)
         return tuple(self.pick((), (known,), (known, known)))
 
     def vector(self) -> tuple[int, ...]:

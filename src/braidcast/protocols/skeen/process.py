@@ -35,11 +35,12 @@ class Propose:
 class Entry:
     """What is known of one message until it is delivered."""
 
-    __slots__ = ("gts", "missing", "multicast", "proposed", "proposers")
+    __slots__ = ("dest", "gts", "missing", "multicast", "proposed", "proposers")
 
-    def __init__(self, missing: int) -> None:
+    def __init__(self, dest: Dest) -> None:
+        self.dest = dest
         self.multicast: Multicast | None = None
-        self.missing = missing
+        self.missing = len(dest)
         """How many groups have not proposed yet."""
         self.proposers: set[Group] = set()
         self.proposed: Timestamp = 0
@@ -66,11 +67,13 @@ class Skeen(Process):
 
     def on_multicast(self, sender: Pid, m: Multicast) -> None:
         """Lines 8-12."""
-        if self.group not in m.dest:
-            return self.refuse("multicast to another group")
+        if self.group not in m.dest or not self.topology.has_groups(m.dest):
+            return self.refuse("multicast to impossible destinations")
         if m.id in self.delivered:
             return self.send((sender,), Reply(m.id, self.group, self.delivered[m.id]))
         entry = self.entry(m.id, m.dest)
+        if entry.dest != m.dest:
+            return self.refuse("multicast with other destinations")
         if entry.multicast is not None:
             return self.refuse("multicast twice")
         self.clock += 1
@@ -81,10 +84,12 @@ class Skeen(Process):
 
     def on_propose(self, sender: Pid, p: Propose) -> None:
         """Lines 13-22."""
-        if self.topology.group_of.get(sender) != p.group:
+        if self.topology.group_of.get(sender) != p.group or not {self.group, p.group} <= set(p.dest):
             return self.refuse("proposal for another group")
+        if p.id in self.delivered or not self.topology.has_groups(p.dest):
+            return self.refuse("proposal of what is delivered or impossible")
         entry = self.entry(p.id, p.dest)
-        if p.group in entry.proposers or p.id in self.delivered:
+        if p.group in entry.proposers or entry.dest != p.dest:
             return self.refuse("proposal twice")
         entry.proposers.add(p.group)
         entry.missing -= 1
@@ -110,5 +115,5 @@ class Skeen(Process):
         """The entry of `id`; another group's proposal may come before the message itself."""
         entry = self.entries.get(id)
         if entry is None:
-            entry = self.entries[id] = Entry(len(dest))
+            entry = self.entries[id] = Entry(dest)
         return entry
