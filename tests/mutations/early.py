@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from tests.mutations.edits import Edit
+from tests.mutations.mutant import InCampaign, InScenario, Mutant
+
 from braidcast.protocols.whitebox.catchup import CatchingUp
 from braidcast.protocols.whitebox.delivery import Delivery
 from braidcast.protocols.whitebox.ordering import Ordering
 from braidcast.protocols.whitebox.process import WhiteBox
 from braidcast.protocols.whitebox.recovery import Recovery
 from braidcast.protocols.whitebox.state import State
-from tests.mutations.edits import Edit
-from tests.mutations.mutant import InCampaign, Mutant
 
 EARLY = [
     Mutant(
-        "25-proposed", "proposals_not_tracked", "A follower does not know what its leader proposed.",
+        "25-proposed",
+        "proposals_not_tracked",
+        "A follower does not know what its leader proposed.",
         (
             Edit(
                 Ordering.note_proposed,
@@ -28,10 +31,16 @@ EARLY = [
             ),
         ),
         killer=InCampaign("early_storms", 2),
-        violates=("gts_increases", "group_logs_are_prefixes", "no_gaps",),
+        violates=(
+            "gts_increases",
+            "group_logs_are_prefixes",
+            "no_gaps",
+        ),
     ),
     Mutant(
-        "25-leader", "leader_need_not_acknowledge", "A follower delivers without the acknowledgement of its leader.",
+        "25-leader",
+        "leader_need_not_acknowledge",
+        "A follower delivers without the acknowledgement of its leader.",
         (
             Edit(
                 Ordering.accepted_in_current_ballot,
@@ -45,10 +54,16 @@ EARLY = [
             ),
         ),
         killer=InCampaign("elections", 3),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-count", "counts_what_it_holds", "A follower compares how many ACCEPTs it holds, and not which.",
+        "25-count",
+        "counts_what_it_holds",
+        "A follower compares how many ACCEPTs it holds, and not which.",
         (
             Edit(
                 Delivery.holds_all_issued_before,
@@ -57,115 +72,260 @@ EARLY = [
             ),
         ),
         killer=InCampaign("elections", 3),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-gaps", "gaps_ignored", "A follower looks at the highest number that it holds, and not at the gaps below.",
+        "25-gaps",
+        "gaps_ignored",
+        "A follower looks at the highest number that it holds, and not at the gaps below.",
         (Edit(Delivery.holds_all_issued_before, "        and (not self.gaps or entry.issued < min(self.gaps))\n", ""),),
         killer=InCampaign("losses", 2),
-        violates=("group_logs_are_prefixes", "no_gaps", "termination",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "termination",
+        ),
     ),
     Mutant(
-        "25-issued", "issued_ignored", "A follower does not look at what the leader had issued when it acknowledged.",
-        (Edit(Delivery.holds_all_issued_before, "        and entry.issued <= self.held\n        and (not self.gaps or entry.issued < min(self.gaps))\n", ""),),
+        "25-issued",
+        "issued_ignored",
+        "A follower does not look at what the leader had issued when it acknowledged.",
+        (
+            Edit(
+                Delivery.holds_all_issued_before,
+                "        and entry.issued <= self.held\n        and (not self.gaps or entry.issued < min(self.gaps))\n",
+                "",
+            ),
+        ),
         killer=InCampaign("losses", 2),
-        violates=("group_logs_are_prefixes", "no_gaps", "termination",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "termination",
+        ),
     ),
     Mutant(
-        "25-issued-held", "tail_ignored", "A follower looks for gaps, and not for what comes after all it holds.",
+        "25-issued-held",
+        "tail_ignored",
+        "A follower looks for gaps, and not for what comes after all it holds.",
         (Edit(Delivery.holds_all_issued_before, "        and entry.issued <= self.held\n", ""),),
         killer=InCampaign("losses", 13),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-begins", "state_begins_ignored", "After a NEW_STATE that lacks what is collected a follower delivers early.",
+        "25-begins",
+        "state_begins_ignored",
+        "After a NEW_STATE that lacks what is collected a follower delivers early.",
         (Edit(Delivery.holds_all_issued_before, "self.max_delivered_gts >= self.state_begins\n        and ", ""),),
         killer=InCampaign("laggards", 12),
-        violates=("group_logs_are_prefixes", "no_gaps",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+        ),
     ),
     Mutant(
-        "25-restart", "counts_after_a_restart", "A follower delivers early after a restart in the same ballot.",
+        "25-restart",
+        "counts_after_a_restart",
+        "A follower delivers early after a restart in the same ballot.",
         (
             Edit(Recovery.redo_installed, "    self.held = UNCOUNTED\n", ""),
             Edit(WhiteBox.redo_started, "self.held = UNCOUNTED", "pass"),
             Edit(WhiteBox.redo_checkpoint, "    self.held = UNCOUNTED\n", ""),
         ),
         killer=InCampaign("early_storms", 22),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-restart-started", "counts_after_a_restart_in_ballot_0", "A follower delivers early after a restart in ballot 0.",
+        "25-restart-started",
+        "counts_after_a_restart_in_ballot_0",
+        "A follower delivers early after a restart in ballot 0.",
         (Edit(WhiteBox.redo_started, "self.held = UNCOUNTED", "pass"),),
+        killer=InScenario("early_after_a_restart"),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-restart-installed", "counts_after_a_restart_later", "A follower delivers early after a restart in a later ballot.",
+        "25-restart-installed",
+        "counts_after_a_restart_later",
+        "A follower delivers early after a restart in a later ballot.",
         (Edit(Recovery.redo_installed, "    self.held = UNCOUNTED\n", ""),),
+        redundant=True,
+        survives=("The log begins with Started or a checkpoint, which have said so before."),
     ),
     Mutant(
-        "25-restart-checkpoint", "counts_after_a_checkpoint", "A follower delivers early after a restart from a checkpoint.",
+        "25-restart-checkpoint",
+        "counts_after_a_checkpoint",
+        "A follower delivers early after a restart from a checkpoint.",
         (Edit(WhiteBox.redo_checkpoint, "    self.held = UNCOUNTED\n", ""),),
+        survives=("As 25-restart-started, but after a checkpoint; not scripted yet."),
     ),
     Mutant(
-        "25-state-proposed", "state_hides_the_proposed", "A state does not say which timestamps it lacks.",
-        (Edit(Recovery.bring_to_state, "tuple(sorted([entry.number for entry in self.entries.values() if entry.phase == PROPOSED]))", "()"),),
+        "25-state-proposed",
+        "state_hides_the_proposed",
+        "A state does not say which timestamps it lacks.",
+        (
+            Edit(
+                Recovery.bring_to_state,
+                "tuple(sorted([entry.number for entry in self.entries.values() if entry.phase == PROPOSED]))",
+                "()",
+            ),
+        ),
+        killer=InScenario("proposed_before_a_late_join"),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-state-issued", "state_hides_the_issued", "A state says that all was issued before it.",
-        (Edit(Recovery.on_new_state, "self.held, self.gaps, self.state_begins = s.issued,", "self.held, self.gaps, self.state_begins = s.issued + 3,"),),
+        "25-state-issued",
+        "state_hides_the_issued",
+        "A state says that all was issued before it.",
+        (
+            Edit(
+                Recovery.on_new_state,
+                "self.held, self.gaps, self.state_begins = s.issued,",
+                "self.held, self.gaps, self.state_begins = s.issued + 3,",
+            ),
+        ),
         killer=InCampaign("storms", 23),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-state-low", "state_counts_from_zero", "After a state a follower believes to hold no timestamps of its ballot.",
-        (Edit(Recovery.on_new_state, "self.held, self.gaps, self.state_begins = s.issued,", "self.held, self.gaps, self.state_begins = 0,"),),
+        "25-state-low",
+        "state_counts_from_zero",
+        "After a state a follower believes to hold no timestamps of its ballot.",
+        (
+            Edit(
+                Recovery.on_new_state,
+                "self.held, self.gaps, self.state_begins = s.issued,",
+                "self.held, self.gaps, self.state_begins = 0,",
+            ),
+        ),
+        redundant=True,
+        survives=("It sees gaps where there are none, and waits for its leader; it costs time only."),
     ),
     Mutant(
-        "25-numbers", "old_numbers_count", "A number of an earlier ballot counts in this one.",
+        "25-numbers",
+        "old_numbers_count",
+        "A number of an earlier ballot counts in this one.",
         (Edit(Recovery.install, "entry.number = 0", "pass"),),
+        killer=InScenario("numbers_of_an_earlier_ballot"),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-ballot", "proposals_of_another_ballot", "A follower tracks what was proposed in a ballot that it has not joined.",
+        "25-ballot",
+        "proposals_of_another_ballot",
+        "A follower tracks what was proposed in a ballot that it has not joined.",
         (Edit(Ordering.note_proposed, "if a.ballot == self.cballot and self.status is FOLLOWER:", "if True:"),),
+        redundant=True,
+        survives=("Joining the ballot takes the count from the state and looks at the held ACCEPTs anew."),
     ),
     Mutant(
-        "25-recovering", "proposals_while_recovering", "A process tracks proposals while it is recovering.",
+        "25-recovering",
+        "proposals_while_recovering",
+        "A process tracks proposals while it is recovering.",
         (Edit(Ordering.note_proposed, " and self.status is FOLLOWER", ""),),
+        redundant=True,
+        survives=("As 25-ballot."),
     ),
     Mutant(
-        "25-look", "no_second_look_at_proposals", "Proposals held for a ballot are not tracked once it is joined.",
+        "25-look",
+        "no_second_look_at_proposals",
+        "Proposals held for a ballot are not tracked once it is joined.",
         (Edit(Ordering.look_again, "if self.early:", "if False:"),),
         killer=InCampaign("elections", 22),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-pending", "nothing_pending_after_a_state", "A follower that takes over a state forgets what is pending.",
+        "25-pending",
+        "nothing_pending_after_a_state",
+        "A follower that takes over a state forgets what is pending.",
         (Edit(Recovery.on_new_state, "        self.rebuild_pending()\n", "        pass\n"),),
         killer=InCampaign("crashes", 1),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "25-reported", "proposed_is_reported", "A follower's PROPOSED is reported like ACCEPTED.",
-        (Edit(State.known_entries, "if entry.phase >= ACCEPTED", "if entry.phase >= 1 and entry.body is not None"),
-         Edit(Recovery.merge_votes, "known.phase == COMMITTED or", "known.phase == COMMITTED or known.phase == 1 or")),
+        "25-reported",
+        "proposed_is_reported",
+        "A follower's PROPOSED is reported like ACCEPTED.",
+        (
+            Edit(State.known_entries, "if entry.phase >= ACCEPTED", "if entry.phase >= 1 and entry.body is not None"),
+            Edit(
+                Recovery.merge_votes, "known.phase == COMMITTED or", "known.phase == COMMITTED or known.phase == 1 or"
+            ),
+        ),
         killer=InCampaign("collecting", 2),
-        violates=("no_gaps", "no_exception",),
+        violates=(
+            "no_gaps",
+            "no_exception",
+        ),
     ),
     Mutant(
-        "25-mark", "early_below_the_mark", "A follower delivers early below its mark.",
+        "25-mark",
+        "early_below_the_mark",
+        "A follower delivers early below its mark.",
         (Edit(Delivery.deliver_committed, "elif entry.gts > self.max_delivered_gts:", "else:"),),
         killer=InCampaign("storms", 0),
-        violates=("no_duplicates", "gts_increases", "one_order",),
+        violates=(
+            "no_duplicates",
+            "gts_increases",
+            "one_order",
+        ),
     ),
     Mutant(
-        "25-resent", "resend_leaves_the_gaps", "A resend does not fill the gaps in what a follower holds.",
+        "25-resent",
+        "resend_leaves_the_gaps",
+        "A resend does not fill the gaps in what a follower holds.",
         (Edit(CatchingUp.on_resend, "        self.hold_number(known.number)\n", ""),),
+        redundant=True,
+        survives=("It sees gaps where there are none, and waits for its leader; it costs time only."),
     ),
     Mutant(
-        "25-ack-after", "early_ack_of_the_collected", "An acknowledgement of a collected message makes an entry.",
+        "25-ack-after",
+        "early_ack_of_the_collected",
+        "An acknowledgement of a collected message makes an entry.",
         (Edit(Ordering.on_accept_ack, " or self.dedup.delivered_at(ack.id) is not None", ""),),
+        redundant=True,
+        survives=("It stays START until it is swept; no ACCEPT comes for what is collected."),
     ),
     Mutant(
-        "25-recovering-commit", "early_while_recovering", "A process delivers early while it is recovering.",
+        "25-recovering-commit",
+        "early_while_recovering",
+        "A process delivers early while it is recovering.",
         (Edit(Ordering.accepted_in_current_ballot, "self.delivers_early and", "self.early and"),),
+        redundant=True,
+        survives=("A vote empties the pending heap, so nothing is delivered; and what it commits has a quorum."),
     ),
-]  # fmt: skip
+]

@@ -54,7 +54,11 @@ def mutated(edits: tuple[Edit, ...], parts: tuple[tuple[str, type], ...] = ()) -
             replaced[owner] = type(owner, (base,), {"__slots__": (), name: method})
     for cls in reversed(WhiteBox.__mro__):
         for name, method in vars(cls).items():
-            if isinstance(method, FunctionType) and name not in methods and replaced.keys() & {*method.__code__.co_names}:
+            if (
+                isinstance(method, FunctionType)
+                and name not in methods
+                and replaced.keys() & {*method.__code__.co_names}
+            ):
                 methods[name] = method
     mutants = {name: _with_globals(method, replaced) for name, method in methods.items()}
     return type("Mutant", (WhiteBox,), {"__slots__": (), **mutants})

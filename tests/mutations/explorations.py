@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.mutations.mutant import InExploration
+
 from braidcast.cli.registry import WHITEBOX
 from braidcast.core.topology import Topology
 from braidcast.protocols.whitebox import Options
 from braidcast.simulator.explorer import Setup, submit
-from tests.mutations.mutant import InExploration
 
 _PAIR = Topology.parse("2x1")
 _TRIO = Topology.parse("3")

@@ -140,7 +140,8 @@ def losses(protocol: Protocol, seed: int) -> SimulationPlan:
     """The network loses single messages, which breaks no promise that the protocol relies on."""
     random = Random(f"{seed} lose")
     kinds = ("Deliver", "Accept", "AcceptAck", "NewState", "NewStateAck", "NewLeader", "NewLeaderAck", "Resend",
-             "CatchUp", "Heartbeat", "HeartbeatAck", "Multicast", "PreVoteAck", "Stable", "SnapshotChunk", "Bodies")  # fmt: skip
+             "CatchUp", "Heartbeat", "HeartbeatAck", "Multicast", "PreVoteAck", "Stable", "SnapshotChunk",
+             "Bodies")  # fmt: skip
     return _plan(
         protocol, seed, ("2x3", "3", "3+1"),
         load=Load(clients=3, messages=12, gap=Uniform(0, 120), duplicates=0.2),

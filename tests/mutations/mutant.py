@@ -12,16 +12,16 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.mutations.edits import Edit, mutated
+from tests.mutations.families import FAMILIES
+
 from braidcast.cli.registry import WHITEBOX
-from braidcast.core.errors import BraidcastError
 from braidcast.core.protocol import Protocol
-from braidcast.simulator.explorer import Setup, explore, order_invariants
 from braidcast.simulator.explorer import Limits as SearchLimits
+from braidcast.simulator.explorer import Setup, explore, order_invariants
 from braidcast.simulator.judge import judge
 from braidcast.simulator.run import simulate
 from braidcast.simulator.scenarios import load_scenario, run_scenario
-from tests.mutations.edits import Edit, mutated
-from tests.mutations.families import FAMILIES
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 CRASH = "exception"
@@ -40,8 +40,6 @@ class Death(NamedTuple):
 
 
 def _crash(error: Exception) -> Death:
-    if isinstance(error, BraidcastError):
-        raise error  # a scenario or a plan that is wrong kills nobody
     return Death(1, (CRASH,), repr(error))
 
 

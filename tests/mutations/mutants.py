@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from tests.mutations.catching_up import CATCHING_UP
 from tests.mutations.collecting import COLLECTING
+from tests.mutations.delivering import DELIVERING
 from tests.mutations.early import EARLY
+from tests.mutations.electing import ELECTING
 from tests.mutations.mutant import Mutant
 from tests.mutations.ordering import ORDERING
 from tests.mutations.recovering import RECOVERING
 
-_ALL: list[Mutant] = [*ORDERING, *RECOVERING, *COLLECTING, *EARLY]
+_ALL: list[Mutant] = [*ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY]
 
 MUTANTS = [mutant for mutant in _ALL if mutant.killer is not None]
 """Each must die."""

@@ -1,16 +1,16 @@
-"""Mutants of the normal case: proposing, accepting, committing, delivering, retrying."""
+"""Mutants of the normal case: proposing, accepting, committing, retrying."""
 
 from __future__ import annotations
 
+from tests.mutations.edits import Edit
+from tests.mutations.explorations import TWO_MESSAGES
+from tests.mutations.mutant import InCampaign, InScenario, Mutant
+
 from braidcast.core.timestamps import Timestamp
 from braidcast.protocols.parts.pending import E, PendingHeap
-from braidcast.protocols.whitebox.delivery import Delivery
 from braidcast.protocols.whitebox.entry import ACCEPTED, PROPOSED, Entry
 from braidcast.protocols.whitebox.ordering import Ordering
 from braidcast.protocols.whitebox.recovery import Recovery
-from tests.mutations.edits import Edit
-from tests.mutations.explorations import ONE_ELECTION, TWO_MESSAGES
-from tests.mutations.mutant import InCampaign, InScenario, Mutant
 
 
 class _Ignoring(PendingHeap[E]):
@@ -54,13 +54,20 @@ NO_RETRY_WHEN_LEADING = Edit(Recovery.lead, "self.retry(entry)", "pass")
 
 ORDERING = [
     Mutant(
-        "2", "no_clock_bump", "Line 14 is left out: accepting a message does not raise the clock.",
+        "2",
+        "no_clock_bump",
+        "Line 14 is left out: accepting a message does not raise the clock.",
         (CLOCK_BUMP,),
         killer=InCampaign("collecting", 0),
-        violates=("one_message_per_lts", "no_exception",),
+        violates=(
+            "one_message_per_lts",
+            "no_exception",
+        ),
     ),
     Mutant(
-        "7", "no_vector_matching", "Acknowledgements count whatever ballots they acknowledge.",
+        "7",
+        "no_vector_matching",
+        "Acknowledgements count whatever ballots they acknowledge.",
         (
             Edit(Ordering.on_accept_ack, "if vector == entry.vector:", "if entry.vector:"),
             Edit(Ordering.on_accept_ack, "and vector == entry.vector", "and entry.vector"),
@@ -68,10 +75,16 @@ ORDERING = [
             Edit(Ordering.on_accept_ack, "entry.acks[vector]", "entry.acks[()]"),
         ),
         killer=InCampaign("storms", 1),
-        violates=("one_gts_per_message", "one_order", "group_logs_are_prefixes",),
+        violates=(
+            "one_gts_per_message",
+            "one_order",
+            "group_logs_are_prefixes",
+        ),
     ),
     Mutant(
-        "8", "fresh_lts_on_duplicate", "A message that comes again gets a timestamp again.",
+        "8",
+        "fresh_lts_on_duplicate",
+        "A message that comes again gets a timestamp again.",
         (
             Edit(
                 Ordering.propose,
@@ -83,123 +96,127 @@ ORDERING = [
         violates=("one_lts_per_ballot",),
     ),
     Mutant(
-        "9-proposed", "delivery_past_proposed", "Line 21 does not look at what is PROPOSED.",
-        (), parts=(("PendingHeap", _IgnoringProposed),),
+        "9-proposed",
+        "delivery_past_proposed",
+        "Line 21 does not look at what is PROPOSED.",
+        (),
+        parts=(("PendingHeap", _IgnoringProposed),),
         killer=InCampaign("calm", 0),
         violates=("gts_increases",),
     ),
     Mutant(
-        "9-accepted", "delivery_past_accepted", "Line 21 does not look at what is ACCEPTED.",
-        (), parts=(("PendingHeap", _IgnoringAccepted),),
+        "9-accepted",
+        "delivery_past_accepted",
+        "Line 21 does not look at what is ACCEPTED.",
+        (),
+        parts=(("PendingHeap", _IgnoringAccepted),),
         killer=TWO_MESSAGES,
         violates=("delivery order",),
     ),
     Mutant(
-        "10", "deliver_in_any_ballot", "Line 25's `cballot = b` is left out.",
-        (Edit(Delivery.on_deliver, " or d.ballot != self.cballot", ""),),
-        killer=InCampaign("relays", 20),
-        violates=("no_exception",),
-    ),
-    Mutant(
-        "10-recovering", "deliver_while_recovering", "Line 25's `status` is left out.",
-        (Edit(Delivery.on_deliver, "self.status is RECOVERING or ", ""),),
-    ),
-    Mutant(
-        "10-both", "deliver_whenever", "Line 25's `status` and `cballot` are both left out.",
-        (Edit(Delivery.on_deliver, "self.status is RECOVERING or d.ballot != self.cballot or ", ""),),
-        killer=InCampaign("collecting", 24),
-        violates=("persist_precedes_send",),
-    ),
-    Mutant(
-        "11", "deliver_below_the_mark", "Line 25's `max_delivered_gts < gts` is left out.",
-        (Edit(Delivery.on_deliver, "if d.gts <= self.max_delivered_gts:", "if False:"),),
-        killer=ONE_ELECTION,
-        violates=("delivery order",),
-    ),
-    Mutant(
-        "12-recovering", "ack_while_recovering", "Line 11's `status` is left out.",
+        "12-recovering",
+        "ack_while_recovering",
+        "Line 11's `status` is left out.",
         (Edit(Ordering.acknowledge, " or self.status is RECOVERING", ""),),
         killer=InCampaign("collecting", 11),
         violates=("persist_precedes_send",),
     ),
     Mutant(
-        "12-ballot", "ack_in_another_ballot", "Line 11's `cballot = Bal(g0)` is left out.",
+        "12-ballot",
+        "ack_in_another_ballot",
+        "Line 11's `cballot = Bal(g0)` is left out.",
         (Edit(Ordering.acknowledge, "mine.ballot != self.cballot or ", ""),),
         killer=InCampaign("storms", 1),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "15", "self_accept_deferred",
+        "15",
+        "self_accept_deferred",
         "The leader commits without having raised its clock: its own ACCEPT is handled after the others' (B4).",
         (Edit(Ordering.acknowledge, "if behind:  #", "if behind and self.status is not LEADER:  #"), NO_BUMP_AT_COMMIT),
         killer=TWO_MESSAGES,
         violates=("delivery order",),
     ),
     Mutant(
-        "15-self", "not_including_myself", "Line 17's `including myself` is left out.",
+        "15-self",
+        "not_including_myself",
+        "Line 17's `including myself` is left out.",
         (Edit(Ordering.accepted_in_current_ballot, " or not acks >> self.me & 1", ""),),
-    ),
-    Mutant(
-        "15-commit", "no_bump_at_commit", "Line 19 does not raise the clock.",
-        (NO_BUMP_AT_COMMIT,),
-    ),
-    Mutant(
-        "16", "no_prev_gts", "A follower that missed a DELIVER applies the next one all the same.",
-        (Edit(Delivery.on_deliver, "d.prev_gts > self.max_delivered_gts or ", ""),),
-        killer=InCampaign("storms", 1),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
-    ),
-    Mutant(
-        "16-body", "skip_unknown_delivery", "A DELIVER whose message is not here is skipped: no catch-up.",
-        (
-            Edit(
-                Delivery.on_deliver,
-                "if d.prev_gts > self.max_delivered_gts or entry is None or entry.body is None:",
-                "if entry is None or entry.body is None:\n"
-                "        self.max_delivered_gts = d.gts\n"
-                "        return None\n"
-                "    if d.prev_gts > self.max_delivered_gts:",
-            ),
+        redundant=True,
+        survives=(
+            "The leader handles its own ACCEPT within the step, so its own acknowledgement is always among them."
         ),
-        killer=InCampaign("crashes", 1),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
     ),
     Mutant(
-        "19", "no_retry", "Nobody retries: a message that one leader lacks waits for ever.",
+        "15-commit",
+        "no_bump_at_commit",
+        "Line 19 does not raise the clock.",
+        (NO_BUMP_AT_COMMIT,),
+        redundant=True,
+        survives=(
+            "Line 14, which the leader has run by then, has raised the clock already; B4 asks for one of the two."
+        ),
+    ),
+    Mutant(
+        "19",
+        "no_retry",
+        "Nobody retries: a message that one leader lacks waits for ever.",
         (NO_RETRY_NOW_AND_THEN, NO_RETRY_WHEN_CONNECTED, NO_RETRY_WHEN_LEADING),
         killer=InScenario("client_dies_between_sends"),
         violates=("termination",),
     ),
     Mutant(
-        "19-timer", "no_retry_now_and_then", "Retries happen only on leading and on reconnecting.",
+        "19-timer",
+        "no_retry_now_and_then",
+        "Retries happen only on leading and on reconnecting.",
         (NO_RETRY_NOW_AND_THEN,),
         killer=InCampaign("losses", 2),
         violates=("termination",),
     ),
     Mutant(
-        "19-leading", "no_retry_when_leading", "A new leader does not retry what it found ACCEPTED.",
+        "19-leading",
+        "no_retry_when_leading",
+        "A new leader does not retry what it found ACCEPTED.",
         (NO_RETRY_WHEN_LEADING,),
         killer=InScenario("retry_when_leading"),
     ),
     Mutant(
-        "19-connected", "no_retry_when_connected", "A leader does not retry when a session is back.",
+        "19-connected",
+        "no_retry_when_connected",
+        "A leader does not retry when a session is back.",
         (NO_RETRY_WHEN_CONNECTED,),
         killer=InScenario("retry_when_connected"),
     ),
     Mutant(
-        "19-own", "retry_only_elsewhere", "A retry goes to the other groups, and not as ACCEPT to the own one.",
+        "19-own",
+        "retry_only_elsewhere",
+        "A retry goes to the other groups, and not as ACCEPT to the own one.",
         (Edit(Ordering.retry, "    self.send_accept(entry)\n", ""),),
         killer=InCampaign("laggards", 2),
         violates=("termination",),
     ),
     Mutant(
-        "19-hint", "retry_to_the_known_leaders", "A retry goes only to those last known to lead.",
-        (Edit(Ordering.retry, "guess = not entry.attempts and len(known) == len(dest)", "guess = len(known) == len(dest)"),),
+        "19-hint",
+        "retry_to_the_known_leaders",
+        "A retry goes only to those last known to lead.",
+        (
+            Edit(
+                Ordering.retry,
+                "guess = not entry.attempts and len(known) == len(dest)",
+                "guess = len(known) == len(dest)",
+            ),
+        ),
         killer=InCampaign("early_storms", 3),
         violates=("termination",),
     ),
     Mutant(
-        "19-committed", "no_accept_for_committed", "A retry of what is committed here is not answered with ACCEPT.",
+        "19-committed",
+        "no_accept_for_committed",
+        "A retry of what is committed here is not answered with ACCEPT.",
         (
             Edit(
                 Ordering.propose,
@@ -211,7 +228,9 @@ ORDERING = [
         violates=("termination",),
     ),
     Mutant(
-        "20", "newest_arrival", "Of the ACCEPTs of a group the last to arrive is kept, not that of the highest ballot (B6).",
+        "20",
+        "newest_arrival",
+        "Of the ACCEPTs of a group the last to arrive is kept, not that of the highest ballot (B6).",
         (
             Edit(
                 Entry.hold,
@@ -222,67 +241,129 @@ ORDERING = [
         killer=InScenario("old_accept_last"),
     ),
     Mutant(
-        "20-bound", "stale_bound", "An ACCEPT that replaces another leaves the highest timestamp as it was.",
+        "20-bound",
+        "stale_bound",
+        "An ACCEPT that replaces another leaves the highest timestamp as it was.",
         (Edit(Entry.hold, "self.bound = max([a.lts for a in self.accepts.values()])", "pass"),),
         killer=InCampaign("storms", 1),
-        violates=("no_duplicates", "one_gts_per_message", "gts_increases",),
+        violates=(
+            "no_duplicates",
+            "one_gts_per_message",
+            "gts_increases",
+        ),
     ),
     Mutant(
-        "20-old", "accept_of_an_old_ballot", "An own-group ACCEPT of a ballot below cballot is not dropped (B6).",
+        "20-old",
+        "accept_of_an_old_ballot",
+        "An own-group ACCEPT of a ballot below cballot is not dropped (B6).",
         (Edit(Ordering.on_accept, "if a.ballot < self.cballot:", "if False:"),),
+        redundant=True,
+        survives=(
+            "Line 11 refuses it once more, and the next ACCEPT of the own leader has a higher ballot and replaces it."
+        ),
     ),
     Mutant(
-        "20-again", "no_second_look", "After NEW_STATE nobody looks again at the ACCEPTs that were held for it (B6).",
+        "20-again",
+        "no_second_look",
+        "After NEW_STATE nobody looks again at the ACCEPTs that were held for it (B6).",
         (Edit(Recovery.on_new_state, "    self.look_again()\n", ""),),
         killer=InCampaign("collecting", 55),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "27-collected", "accept_what_is_collected", "An ACCEPT makes an entry for a message that is collected here.",
+        "27-collected",
+        "accept_what_is_collected",
+        "An ACCEPT makes an entry for a message that is collected here.",
         (Edit(Ordering.on_accept, "if self.dedup.delivered_at(a.id) is not None:", "if False:"),),
         killer=InScenario("late_accept_of_the_collected"),
         violates=("termination",),
     ),
     Mutant(
-        "27-impostor", "accept_from_anybody", "An ACCEPT counts although its sender does not lead that ballot.",
-        (Edit(Ordering.on_accept, "if a.ballot & PID_MASK != sender or self.home.get(sender) != a.group:", "if False:"),),
-        redundant=True, survives="No process sends an ACCEPT in another's ballot; the guard is against strangers.",
+        "27-impostor",
+        "accept_from_anybody",
+        "An ACCEPT counts although its sender does not lead that ballot.",
+        (
+            Edit(
+                Ordering.on_accept, "if a.ballot & PID_MASK != sender or self.home.get(sender) != a.group:", "if False:"
+            ),
+        ),
+        redundant=True,
+        survives=("No process sends an ACCEPT in another's ballot; the guard is against strangers."),
     ),
     Mutant(
-        "27-foreign", "accept_for_another_group", "An ACCEPT counts although the message is not for this group.",
+        "27-foreign",
+        "accept_for_another_group",
+        "An ACCEPT counts although the message is not for this group.",
         (Edit(Ordering.on_accept, "self.group not in a.dest or a.group not in a.dest or ", ""),),
-        redundant=True, survives="An ACCEPT is sent to the members of its destinations only; the guard is against strangers.",
+        redundant=True,
+        survives="An ACCEPT is sent to the members of its destinations only; the guard is against strangers.",
     ),
     Mutant(
-        "27-dest", "other_destinations", "An id that comes again with other destinations is proposed again.",
+        "27-dest",
+        "other_destinations",
+        "An id that comes again with other destinations is proposed again.",
         (Edit(Ordering.may_propose, "if entry is not None and entry.dest not in ((), dest):", "if False:"),),
-        redundant=True, survives="Clients of the simulator never use an id twice for two messages.",
+        redundant=True,
+        survives="Clients of the simulator never use an id twice for two messages.",
     ),
     Mutant(
-        "27-expired", "expired_session", "A message of an expired session is taken for new.",
+        "27-expired",
+        "expired_session",
+        "A message of an expired session is taken for new.",
         (Edit(Ordering.may_propose, "if self.dedup.is_expired(m.id):", "if False:"),),
         killer=InScenario("expired_session"),
-        violates=("no_duplicates", "replies_are_true", "one_gts_per_message",),
-    ),
-    Mutant(
-        "27-body", "ack_without_body", "An ACCEPT is acknowledged although the body is not here.",
-        (
-            Edit(Ordering.acknowledge, " or entry.body is None", ""),
-            Edit(Ordering.acknowledge, "    self.persist(Accepted(entry.body, mine.lts, self.clock))\n    elif", "    if entry.body is not None: self.persist(Accepted(entry.body, mine.lts, self.clock))\n    elif"),
+        violates=(
+            "no_duplicates",
+            "replies_are_true",
+            "one_gts_per_message",
         ),
     ),
     Mutant(
-        "28-quorums", "quorum_in_all_groups_together", "Enough acknowledgements in all, not a quorum in each group.",
+        "27-body",
+        "ack_without_body",
+        "An ACCEPT is acknowledged although the body is not here.",
+        (
+            Edit(Ordering.acknowledge, " or entry.body is None", ""),
+            Edit(
+                Ordering.acknowledge,
+                "    self.persist(Accepted(entry.body, mine.lts, self.clock))\n    elif",
+                "    if entry.body is not None: self.persist(Accepted(entry.body, mine.lts, self.clock))\n    elif",
+            ),
+        ),
+        redundant=True,
+        survives=("Every ACCEPT of the own leader carries the body; the guard is against strangers."),
+    ),
+    Mutant(
+        "28-quorums",
+        "quorum_in_all_groups_together",
+        "Enough acknowledgements in all, not a quorum in each group.",
         (Edit(Ordering.commit_if_accepted, "if (acks & members).bit_count() < quorum:", "if False:"),),
         killer=InCampaign("storms", 1),
-        violates=("one_gts_per_message", "group_logs_are_prefixes", "no_gaps",),
+        violates=(
+            "one_gts_per_message",
+            "group_logs_are_prefixes",
+            "no_gaps",
+        ),
     ),
     Mutant(
-        "28-ballot", "commit_in_another_ballot", "Line 18's `cballot = Bal(g0)` is left out.",
+        "28-ballot",
+        "commit_in_another_ballot",
+        "Line 18's `cballot = Bal(g0)` is left out.",
         (Edit(Ordering.accepted_in_current_ballot, "entry.accepts[self.group].ballot != self.cballot or ", ""),),
+        redundant=True,
+        survives=(
+            "Acknowledgements count by the vector of the last `acknowledge`, which ran in cballot; "
+            "joining a ballot forgets it."
+        ),
     ),
     Mutant(
-        "28-leader", "anybody_commits", "Line 18's `status = LEADER` is left out.",
+        "28-leader",
+        "anybody_commits",
+        "Line 18's `status = LEADER` is left out.",
         (
             Edit(
                 Ordering.accepted_in_current_ballot,
@@ -291,53 +372,33 @@ ORDERING = [
             ),
         ),
         killer=InCampaign("elections", 3),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
     Mutant(
-        "28-number", "commit_twice", "An acknowledgement after the commit commits again.",
+        "28-number",
+        "commit_twice",
+        "An acknowledgement after the commit commits again.",
         (Edit(Ordering.on_accept_ack, "if entry.gts or ", "if "),),
+        redundant=True,
+        survives=("Committing again comes to the same timestamp, and delivery forgets the acknowledgements."),
     ),
     Mutant(
-        "28-count", "half_a_quorum", "The quorum is half of the group, without one more.",
-        (Edit(Ordering.commit_if_accepted, ".bit_count() < quorum", ".bit_count() < quorum - 1"),
-         Edit(Ordering.on_accept_ack, ">= entry.quorums", ">= 1")),
+        "28-count",
+        "half_a_quorum",
+        "The quorum is half of the group, without one more.",
+        (
+            Edit(Ordering.commit_if_accepted, ".bit_count() < quorum", ".bit_count() < quorum - 1"),
+            Edit(Ordering.on_accept_ack, ">= entry.quorums", ">= 1"),
+        ),
         killer=InCampaign("storms", 1),
-        violates=("group_logs_are_prefixes", "no_gaps", "agreement",),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
     ),
-    Mutant(
-        "29-gap", "gap_without_catch_up", "A follower that sees a gap waits instead of asking.",
-        (Edit(Delivery.on_deliver, "return self.ask_for_missed(sender)", "return None"),),
-    ),
-    Mutant(
-        "29-reply", "reply_before_delivery", "A duplicate of what is committed but not delivered gets a reply.",
-        (Edit(Ordering.propose, "elif entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:", "elif entry.phase == COMMITTED:"),),
-    ),
-    Mutant(
-        "29-learn", "delivery_without_record", "What is delivered without having been accepted here leaves no body on disk.",
-        (Edit(Delivery.learn_committed, "if entry.phase < ACCEPTED:", "if False:"),),
-        killer=InCampaign("crashes", 0),
-        violates=("no_exception",),
-    ),
-    Mutant(
-        "29-clock", "deliver_leaves_the_clock", "Line 29 does not raise the clock.",
-        (Edit(Delivery.learn_committed, "if gts >> GROUP_BITS > self.clock:", "if False:"),),
-    ),
-    Mutant(
-        "29-behind", "clock_not_recorded", "A clock that rises after the message was accepted leaves no record.",
-        (Edit(Ordering.acknowledge, "    elif behind:\n        self.persist(Accepted(entry.body, mine.lts, self.clock))\n", ""),),
-    ),
-    Mutant(
-        "29-sweep", "forgets_what_is_not_stale", "What came early is forgotten at once.",
-        (Edit(Ordering.forget_stale, " and e.since < before", ""),),
-    ),
-    Mutant(
-        "29-sweep-all", "forgets_more_than_early_arrivals", "What is PROPOSED is forgotten like what came early.",
-        (Edit(Ordering.forget_stale, "e.phase == START and e.since < before", "e.phase <= 1 and e.since < before"),),
-        killer=InCampaign("losses", 15),
-        violates=("one_lts_per_ballot", "persist_precedes_send",),
-    ),
-    Mutant(
-        "29-forward", "no_forwarding", "A follower drops what a client sends it, and names no leader.",
-        (Edit(Ordering.on_multicast, "self.point_to_leader(sender, m)", "pass"),),
-    ),
-]  # fmt: skip
+]

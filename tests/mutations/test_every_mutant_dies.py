@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-
-from braidcast.cli.registry import WHITEBOX
 from tests.mutations.mutant import InCampaign, Killer, Mutant
 from tests.mutations.mutants import MUTANTS, REDUNDANT, SURVIVORS
+
+from braidcast.cli.registry import WHITEBOX
 
 NUMBERS = {mutant.number.partition("-")[0] for mutant in MUTANTS}
 

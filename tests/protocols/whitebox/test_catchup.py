@@ -268,3 +268,31 @@ def test_deliver_after_a_snapshot_fits_on() -> None:
     assert bench.order(2) == [5]
     assert not bench.in_flight(CatchUp)
     assert not bench.in_flight(Deliver)
+
+
+def test_early_follower_gives_up_what_a_snapshot_holds_and_goes_on() -> None:
+    """What waited for its place in the order here is in the snapshot; it must not be delivered after it."""
+    bench = Bench(3, 3, follower_delivery="early", laggard_entries=1)
+    waiting = unit(1, 0, 1)
+    bench.submit(waiting, 0)
+    bench.deliver(0, 2)
+    bench.submit(waiting, 3)
+    bench.run(unless=lambda s, receiver, m: receiver == 2)
+    bench.drop()
+    for seq in (2, 3, 4):
+        bench.submit(unit(seq, 0))
+    bench.run(unless=lambda s, receiver, m: receiver == 2)
+    bench.drop()
+    for _ in range(5):
+        bench.fire(3, Beat())
+        bench.fire(0, Beat())
+        bench.run(unless=lambda s, receiver, m: receiver == 2)
+    bench.drop()
+    assert len(bench[2].pending) == 1
+    bench.beat(0)
+    bench.step(0, 0, Snapshot(bench[0].max_delivered_gts, b"state"))
+    bench.run()
+    assert len(bench[2].pending) == 0
+    bench.submit(unit(5, 0))
+    bench.run()
+    assert bench.order(2) == [5]

@@ -1,0 +1,269 @@
+"""Mutants of catch-up, snapshots and redelivery."""
+
+from __future__ import annotations
+
+from tests.mutations.collecting import NO_SNAPSHOT
+from tests.mutations.edits import Edit
+from tests.mutations.explorations import ONE_ELECTION
+from tests.mutations.mutant import InCampaign, InScenario, Mutant
+
+from braidcast.protocols.whitebox.catchup import CatchingUp
+from braidcast.protocols.whitebox.delivery import Delivery
+from braidcast.protocols.whitebox.election import Election
+from braidcast.protocols.whitebox.process import WhiteBox
+
+TABLE_NOW = Edit(
+    CatchingUp.on_snapshot, "gts, known, dedup, collected = self.snapshot_base",
+    "gts, known, dedup, collected = self.snapshot_base; dedup = self.dedup.export()",
+)  # fmt: skip
+
+CATCHING_UP = [
+    Mutant(
+        "23",
+        "no_delivery_again",
+        "After a restart nothing is delivered again, although the application lost it.",
+        (Edit(WhiteBox.start, "return self.deliver_again(applied)", "return None"),),
+        killer=InScenario("crash_between_effect_and_mark"),
+        violates=("termination",),
+    ),
+    Mutant(
+        "23-all",
+        "everything_again",
+        "After a restart everything is delivered again, although the application has it.",
+        (Edit(Delivery.deliver_again, "entry.gts > applied and ", ""),),
+        killer=InCampaign("crashes", 0),
+        violates=(
+            "no_duplicates",
+            "gts_increases",
+            "one_order",
+        ),
+    ),
+    Mutant(
+        "23-restored",
+        "snapshot_lost",
+        "After a restart an installed snapshot that was not applied is not applied.",
+        (Edit(Delivery.deliver_again, "if self.snapshot is not None and applied < self.snapshot.gts:", "if False:"),),
+        killer=InScenario("snapshot_recorded_and_not_applied"),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
+    ),
+    Mutant(
+        "23-batches",
+        "repeated_lost",
+        "A checkpoint forgets which messages of a batch were delivered before.",
+        (Edit(WhiteBox.redo_checkpoint, "entry.repeated = repeated.get(entry.id, ())", "pass"),),
+        killer=InScenario("batch_delivered_again"),
+        violates=("batch_messages_once",),
+    ),
+    Mutant(
+        "24",
+        "no_snapshot",
+        "Who lacks what is collected gets only what is left in the log.",
+        (NO_SNAPSHOT,),
+        killer=InScenario("follower_past_the_mark"),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
+    ),
+    Mutant(
+        "24-never",
+        "snapshot_never_sent",
+        "Who lacks what is collected gets nothing.",
+        (Edit(CatchingUp.resend_after, "return self.want_snapshot_for(follower)", "return None"),),
+        killer=InCampaign("laggards", 0),
+        violates=("termination",),
+    ),
+    Mutant(
+        "24-table",
+        "table_of_the_answer",
+        "The dedup table of a snapshot is that of when the application answered.",
+        (TABLE_NOW,),
+        killer=InCampaign("laggards", 23),
+        violates=("batch_messages_once",),
+    ),
+    Mutant(
+        "24-no-table",
+        "snapshot_without_table",
+        "A snapshot comes without the dedup table.",
+        (Edit(CatchingUp.redo_transferred, "    self.dedup.load(r.dedup, self.out.now)\n", ""),),
+        killer=InCampaign("laggards", 8),
+        violates=("batch_messages_once",),
+    ),
+    Mutant(
+        "24-known",
+        "snapshot_without_the_uncollected",
+        "A snapshot comes without what is delivered and not collected.",
+        (Edit(CatchingUp.redo_transferred, "for known in r.known:", "for known in ():"),),
+        killer=InScenario("snapshot_with_the_uncollected"),
+        violates=("termination",),
+    ),
+    Mutant(
+        "24-collected",
+        "snapshot_without_its_collected",
+        "A snapshot does not tell up to where the log is collected.",
+        (Edit(CatchingUp.redo_transferred, "    self.collected = max(self.collected, r.collected)\n", ""),),
+        killer=InScenario("snapshot_for_the_next_laggard"),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
+    ),
+    Mutant(
+        "24-entries",
+        "snapshot_leaves_the_delivered",
+        "A snapshot leaves as ACCEPTED what it says is delivered.",
+        (Edit(CatchingUp.redo_transferred, "if self.dedup.delivered_at(id) is not None]", "if False]"),),
+        killer=InScenario("snapshot_over_the_accepted"),
+        violates=("termination",),
+    ),
+    Mutant(
+        "24-clock",
+        "snapshot_leaves_the_clock",
+        "A snapshot does not raise the clock.",
+        (Edit(CatchingUp.redo_transferred, "    self.raise_clock(clock_of(r.gts))\n", ""),),
+        redundant=True,
+        survives=("As 29-clock: a quorum that delivered has the clock."),
+    ),
+    Mutant(
+        "24-old",
+        "old_snapshot",
+        "A snapshot that is behind is installed all the same.",
+        (Edit(CatchingUp.on_snapshot_chunk, "c.gts <= self.max_delivered_gts or ", ""),),
+        killer=InCampaign("laggards", 11),
+        violates=(
+            "no_duplicates",
+            "batch_messages_once",
+            "gts_increases",
+        ),
+    ),
+    Mutant(
+        "24-ballot",
+        "snapshot_of_another_ballot",
+        "A snapshot of another ballot, or while recovering, is installed.",
+        (Edit(CatchingUp.on_snapshot_chunk, "self.status is RECOVERING or c.ballot != self.cballot or ", ""),),
+        redundant=True,
+        survives=("A snapshot holds only what is delivered, which is the same in every ballot."),
+    ),
+    Mutant(
+        "24-serial",
+        "pieces_of_two_snapshots",
+        "Pieces of two snapshots are put together.",
+        (
+            Edit(
+                CatchingUp.on_snapshot_chunk,
+                "if any((held.ballot, held.serial, held.parts) != transfer for held in self.chunks.values()):",
+                "if False:",
+            ),
+        ),
+        survives=(
+            "Pieces of two snapshots must be lost in part within one ballot; the pieces of the "
+            "second come in order and complete the first only by chance."
+        ),
+    ),
+    Mutant(
+        "24-pieces",
+        "snapshot_piece_by_piece",
+        "The first piece of a snapshot is installed without the others.",
+        (
+            Edit(
+                CatchingUp.on_snapshot_chunk,
+                "if len(self.chunks) < c.parts:",
+                "if c.part:\n        return None\n    if False:",
+            ),
+            Edit(CatchingUp.on_snapshot_chunk, "for part in range(c.parts)]", "for part in range(1)]"),
+        ),
+        killer=InCampaign("laggards", 0),
+        violates=("no_exception",),
+    ),
+    Mutant(
+        "24-record",
+        "snapshot_not_recorded",
+        "An installed snapshot leaves no record.",
+        (Edit(CatchingUp.on_snapshot_chunk, "    self.persist(record)\n", ""),),
+        killer=InCampaign("laggards", 0),
+        violates=("persist_precedes_delivery",),
+    ),
+    Mutant(
+        "24-asked",
+        "answer_to_another_question",
+        "An application's state is sent as that of another point.",
+        (Edit(CatchingUp.on_snapshot, " or self.snapshot_base[0] != s.gts", ""),),
+        redundant=True,
+        survives=("One question is open at a time, and the application answers each once."),
+    ),
+    Mutant(
+        "24-leads",
+        "snapshot_after_leading",
+        "A process that no longer leads sends the snapshot that it asked for.",
+        (Edit(CatchingUp.on_snapshot, "if self.status is not LEADER:", "if False:"),),
+        redundant=True,
+        survives=("What was true of the log when it led is still true."),
+    ),
+    Mutant(
+        "31-ballot",
+        "resend_of_another_ballot",
+        "A resend of another ballot, or while recovering, is taken.",
+        (Edit(CatchingUp.on_resend, "self.status is RECOVERING or r.ballot != self.cballot or ", ""),),
+        redundant=True,
+        survives=(
+            "A resend holds only what is delivered, in order and without gaps; that is the same in every ballot."
+        ),
+    ),
+    Mutant(
+        "31-leader",
+        "catch_up_from_anybody",
+        "Who does not lead, or not in that ballot, answers a catch-up.",
+        (Edit(CatchingUp.on_catch_up, "self.status is not LEADER or c.ballot != self.cballot or ", ""),),
+        redundant=True,
+        survives=("Every process's log is a prefix of the same log."),
+    ),
+    Mutant(
+        "31-gap",
+        "resend_with_a_gap",
+        "A resend that begins above the mark is applied all the same.",
+        (Edit(CatchingUp.on_resend, "if r.prev_gts > self.max_delivered_gts:", "if False:"),),
+        killer=InScenario("resend_after_a_lost_snapshot"),
+        violates=(
+            "group_logs_are_prefixes",
+            "no_gaps",
+            "agreement",
+        ),
+    ),
+    Mutant(
+        "31-twice",
+        "resend_twice",
+        "A resend delivers again what was delivered.",
+        (Edit(CatchingUp.on_resend, "if known.gts <= self.max_delivered_gts:", "if False:"),),
+        killer=ONE_ELECTION,
+        violates=("delivery order",),
+    ),
+    Mutant(
+        "31-more",
+        "resend_once",
+        "A follower does not ask for the next piece.",
+        (Edit(CatchingUp.on_resend, "if before < self.max_delivered_gts < r.upto:", "if False:"),),
+        killer=InScenario("catch_up_in_pieces"),
+    ),
+    Mutant(
+        "31-heartbeat",
+        "heartbeat_shows_no_gap",
+        "A follower does not ask when a heartbeat shows that it is behind.",
+        (Edit(Election.on_heartbeat, "if h.gts > self.max_delivered_gts:", "if False:"),),
+        killer=InCampaign("storms", 0),
+        violates=("termination",),
+    ),
+    Mutant(
+        "31-body",
+        "resend_without_body",
+        "A resend does not bring the body.",
+        (Edit(CatchingUp.on_resend, "entry.body = known.body", "pass"),),
+        killer=InCampaign("laggards", 51),
+        violates=("termination",),
+    ),
+]
