@@ -20,7 +20,9 @@ EARLY = [
         (
             Edit(
                 Ordering.note_proposed,
-                "        if entry.phase == START:\n            entry.phase, entry.lts = PROPOSED, a.lts\n            self.pending.push(a.lts, entry)\n",
+                "        if entry.phase == START:\n"
+                "            entry.phase, entry.lts = PROPOSED, a.lts\n"
+                "            self.pending.push(a.lts, entry)\n",
                 "",
             ),
             Edit(
@@ -172,7 +174,8 @@ EARLY = [
         "counts_after_a_checkpoint",
         "A follower delivers early after a restart from a checkpoint.",
         (Edit(WhiteBox.redo_checkpoint, "    self.held = UNCOUNTED\n", ""),),
-        survives=("As 25-restart-started, but after a checkpoint; not scripted yet."),
+        killer=InScenario("early_after_a_checkpoint"),
+        violates=("group_logs_are_prefixes",),
     ),
     Mutant(
         "25-state-proposed",

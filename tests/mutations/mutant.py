@@ -74,7 +74,7 @@ class InCampaign:
 
     family: str
     seed: int = 0
-    runs: int = 25
+    runs: int = 60
 
     def __str__(self) -> str:
         return f"campaign {self.family} from seed {self.seed}"

@@ -89,7 +89,8 @@ ORDERING = [
             Edit(
                 Ordering.propose,
                 "if entry is None or entry.phase == START:",
-                "if entry is None or entry.phase < COMMITTED:\n        if entry is not None: self.pending.discard(entry.lts)",
+                "if entry is None or entry.phase < COMMITTED:\n"
+                "        if entry is not None: self.pending.discard(entry.lts)",
             ),
         ),
         killer=InCampaign("calm", 0),
@@ -234,7 +235,9 @@ ORDERING = [
         (
             Edit(
                 Entry.hold,
-                "    elif held.ballot > accept.ballot:\n        self.accepts[accept.group] = held\n        return False\n",
+                "    elif held.ballot > accept.ballot:\n"
+                "        self.accepts[accept.group] = held\n"
+                "        return False\n",
                 "",
             ),
         ),

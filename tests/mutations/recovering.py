@@ -17,7 +17,7 @@ RECOVERING = [
     Mutant(
         "1",
         "stale_delivered",
-        "B1: what this process sent a DELIVER for stays `Delivered`, so a later ballot of its own never sends it again.",
+        "B1: what this process sent a DELIVER for stays `Delivered`, so a later ballot of its own does not send it.",
         (
             Edit(
                 Delivery.deliver_committed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.protocols.whitebox.harness import Bench, ts, unit
 
+from braidcast.core.application import Delivered
 from braidcast.core.client import MessageId, Refused, Reply
 from braidcast.core.process import APPLIED_WITH_RECORDS
 from braidcast.protocols.whitebox.messages import Beat, Collected, Expired, Heartbeat, Stable, Sweep, Trimmed
@@ -273,3 +274,28 @@ def test_collected_log_is_compacted_but_stays_in_order() -> None:
         bench.run(unless=lambda s, receiver, message: receiver >= 3)
     kept = [entry.id.seq for entry in bench[0].delivered_log]
     assert kept == [3, 7]
+
+
+def test_expired_tombstone_does_not_bring_a_message_back() -> None:
+    """1.6, Integrity: p2 accepted m and went away; p1 delivered and collected m, and then its session expired too."""
+    bench = Bench(3, laggard_entries=1, session_ticks=1_000)
+    m = unit(1, 0)
+    bench.submit(m)
+    bench.deliver(0, 2)
+    bench.down.add(2)
+    bench.run()
+    for seq in (2, 3):
+        bench.submit(unit(seq, 0))
+    bench.run()
+    bench.beat(0)
+    bench.beat(0)
+    bench.now += 1_001
+    for pid in (0, 1):
+        bench.fire(pid, Sweep())
+    bench.down = {0}
+    bench.elect(1)
+    bench.submit(unit(1, 0, client=200), 1)
+    bench.run()
+    gts = [d.gts for d in bench.delivered[1] if isinstance(d, Delivered)]
+    assert gts == sorted(set(gts))
+    assert [d.multicast for d in bench.delivered[1] if isinstance(d, Delivered)].count(m) == 1

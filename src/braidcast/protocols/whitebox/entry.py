@@ -6,7 +6,7 @@ from braidcast.core.ballots import Vector
 from braidcast.core.client import MessageId, Multicast
 from braidcast.core.process import Ticks
 from braidcast.core.timestamps import Timestamp
-from braidcast.core.topology import Dest, Group, Pid
+from braidcast.core.topology import Dest, Group
 from braidcast.protocols.whitebox.messages import Accept
 
 START, PROPOSED, ACCEPTED, COMMITTED, COLLECTED = range(5)
@@ -75,9 +75,3 @@ class Entry:
     def unpropose(self) -> None:
         """Back to START: a new leader's state does not have it (B9)."""
         self.phase, self.lts = START, 0
-
-    def acked_by(self, pid: Pid) -> bool:
-        """Whether `pid` acknowledged the ballots that this process did."""
-        return bool(self.acks.get(self.vector, 0) >> pid & 1)
-
-

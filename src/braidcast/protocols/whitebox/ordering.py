@@ -120,6 +120,8 @@ class Ordering(Delivery):
         """Line 10; again for every new or repeated ACCEPT (B6)."""
         if a.ballot & PID_MASK != sender or self.home.get(sender) != a.group:
             return self.refuse("accept from another than its leader")
+        if a.group == self.group and a.ballot < self.cballot:
+            return self.refuse("accept of an old ballot")
         entry = self.entries.get(a.id)
         if entry is None or not entry.dest:
             if self.dedup.delivered_at(a.id) is not None:
@@ -130,9 +132,7 @@ class Ordering(Delivery):
         elif entry.dest != a.dest or a.group not in a.dest:
             return self.refuse("accept with other destinations")
         if a.group == self.group:
-            if a.ballot < self.cballot:
-                return self.refuse("accept of an old ballot")
-            if a.body is not None and entry.body is None:
+            if entry.body is None:
                 entry.body = a.body
         elif a.ballot > self.leaders.get(a.group, 0):
             self.leaders[a.group] = a.ballot

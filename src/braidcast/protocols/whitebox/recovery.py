@@ -256,8 +256,10 @@ class Recovery(Collection):
 
     def on_new_state_ack(self, sender: Pid, ack: NewStateAck) -> None:
         """Lines 63-65: lead once a quorum has the state."""
-        if not self.ballot == self.cballot == ack.ballot or leader_of(ack.ballot) != self.me or sender not in self.peers:
+        if not self.ballot == self.cballot == ack.ballot or leader_of(ack.ballot) != self.me:
             return self.refuse("acknowledgement of another state")
+        if sender not in self.peers:
+            return self.refuse("acknowledgement from another group")
         if self.status is LEADER:
             return self.resend_after(sender, ack.gts)
         if self.status is not RECOVERING or (sender != self.me and sender not in self.votes):

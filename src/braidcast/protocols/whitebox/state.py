@@ -11,7 +11,7 @@ from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid, Pids, Topology
 from braidcast.protocols.parts.dedup import DedupState, DedupTable
 from braidcast.protocols.parts.pending import PendingHeap
-from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, LEADER, START, Entry
+from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, START, Entry
 from braidcast.protocols.whitebox.messages import Known, NewLeaderAck, NewState, SnapshotChunk, Transferred
 from braidcast.protocols.whitebox.options import Options
 
@@ -127,11 +127,6 @@ class State(Process):
         return self.status
 
     @property
-    def leads(self) -> bool:
-        """Whether this process leads its group."""
-        return self.status is LEADER
-
-    @property
     def delivers_early(self) -> bool:
         """Whether this follower may deliver without its leader's word (protocols.md 1.8)."""
         return self.early and self.status is FOLLOWER
@@ -168,7 +163,7 @@ class State(Process):
 
     def concerns(self, known: Iterable[Known]) -> bool:
         """Whether all of these are for destinations that exist, this group among them."""
-        return all([self.group in k.dest and self.topology.has_groups(k.dest) for k in known])
+        return all(self.group in k.dest and self.topology.has_groups(k.dest) for k in known)
 
     def adopt_known(self, known: Known) -> Entry:
         """Take over what another process knows; COMMITTED is sticky (B2)."""
