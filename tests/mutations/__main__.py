@@ -47,7 +47,7 @@ def _hunt(soak: bool, index: int) -> tuple[str, Death | None]:
     if not soak:
         killer = MUTANTS[index].killer
         assert killer is not None, "whoever is among these has one"
-        return str(killer), killer.hunt(MUTANTS[index].protocol)
+        return str(killer), killer.hunt(MUTANTS[index].protocol, MUTANTS[index].violates)
     for family in FAMILIES:
         death = InCampaign(family, 1000, SOAK_RUNS).hunt(SURVIVORS[index].protocol)
         if death is not None:

@@ -91,8 +91,8 @@ DELIVERING = [
         (
             Edit(
                 Ordering.propose,
-                "elif entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:",
-                "elif entry.phase == COMMITTED:",
+                "if entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:",
+                "if entry.phase == COMMITTED:",
             ),
         ),
         survives=(

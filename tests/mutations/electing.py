@@ -133,7 +133,7 @@ ELECTING = [
         "21-backoff",
         "no_backoff",
         "Attempts do not back off.",
-        (Edit(Election.wait_for_leader, " << min(self.attempts, 4)", ""),),
+        (Edit(Election.patience, " << self.attempts", ""),),
         redundant=True,
         survives=("Jitter alone ends duels sooner or later; it costs time only."),
     ),

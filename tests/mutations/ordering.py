@@ -221,8 +221,8 @@ ORDERING = [
         (
             Edit(
                 Ordering.propose,
-                "        if sender not in self.home:\n            return\n",
-                "        return\n",
+                "elif sender not in self.home:",
+                "elif sender not in self.home or entry.phase == COMMITTED:",
             ),
         ),
         killer=InCampaign("collecting", 0),
@@ -259,7 +259,7 @@ ORDERING = [
         "20-old",
         "accept_of_an_old_ballot",
         "An own-group ACCEPT of a ballot below cballot is not dropped (B6).",
-        (Edit(Ordering.on_accept, "if a.ballot < self.cballot:", "if False:"),),
+        (Edit(Ordering.on_accept, " and a.ballot < self.cballot", " and False"),),
         redundant=True,
         survives=(
             "Line 11 refuses it once more, and the next ACCEPT of the own leader has a higher ballot and replaces it."

@@ -85,8 +85,8 @@ def test_idle_sessions_are_those_nobody_used_oldest_first() -> None:
         table.add(unit(1, session=session), session, at)
     table.touch(unit(1, session=3).id, 60)
     table.touch(unit(1, session=9).id, 60)
-    assert table.idle_since(50) == [(7, 1)]
-    assert table.idle_since(61) == [(7, 1), (7, 2), (7, 3)]
+    assert table.idle_since(50, 1 << 60) == [(7, 1)]
+    assert table.idle_since(61, 1 << 60) == [(7, 1), (7, 2), (7, 3)]
 
 
 def test_repeated_messages_of_a_batch_are_named_by_their_offsets() -> None:
@@ -111,7 +111,7 @@ def test_export_is_plain_data_in_order() -> None:
     table.add(unit(1, batch=(4, 2)), 7, 0)
     table.expire(3, 1)
     assert table.export() == DedupState(
-        (SessionState(7, 1, 1, ((1, 7), (3, 6)), (4, 6)), SessionState(9, 1, 1, ((2, 5),), ())), ((3, 2),)
+        (SessionState(7, 1, 1, ((1, 7), (3, 6)), (4, 6), 7), SessionState(9, 1, 1, ((2, 5),), (), 5)), ((3, 2),)
     )
 
 
@@ -121,7 +121,7 @@ def test_load_replaces_what_was_there_and_begins_to_count_idleness_anew() -> Non
     table.add(unit(5, client=9), 5, 0)
     table.load(other.export(), now=100)
     assert table.export() == other.export()
-    assert table.idle_since(100) == []
+    assert table.idle_since(100, 1 << 60) == []
 
 
 def test_loaded_table_shares_nothing_with_the_one_it_came_from() -> None:
@@ -203,3 +203,10 @@ class AgainstASet(RuleBasedStateMachine):
 
 AgainstASet.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestAgainstASet = AgainstASet.TestCase
+
+
+def test_a_session_is_not_idle_while_somebody_may_be_behind_its_deliveries() -> None:
+    table = DedupTable()
+    table.add(Multicast(MessageId(7, 1, 1), (0,)), 50, now=0)
+    assert table.idle_since(100, 49) == []
+    assert table.idle_since(100, 50) == [(7, 1)]

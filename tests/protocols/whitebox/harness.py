@@ -17,7 +17,7 @@ from braidcast.core.timestamps import Timestamp, timestamp
 from braidcast.core.topology import Pid, Topology
 from braidcast.protocols.whitebox import Options, WhiteBox
 from braidcast.protocols.whitebox.entry import Entry
-from braidcast.protocols.whitebox.messages import Heartbeat, Suspect
+from braidcast.protocols.whitebox.messages import Beat, Suspect
 
 CLIENT = 100
 """A process id outside every topology of these tests."""
@@ -130,8 +130,6 @@ class Bench:
 
     def beat(self, pid: Pid) -> None:
         """The leader's heartbeat, and what follows from it."""
-        from braidcast.protocols.whitebox.messages import Beat
-
         self.fire(pid, Beat())
         self.run()
 
@@ -213,8 +211,3 @@ def _matches(flight: tuple[Pid, Pid, Any], sender: Pid | None, receiver: Pid | N
 def ts(clock: int, group: int = 0) -> Timestamp:
     """Short for `timestamp`."""
     return timestamp(clock, group)
-
-
-def heartbeats(sender: Pid, receiver: Pid, message: Any) -> bool:
-    """For `run(unless=heartbeats)`."""
-    return isinstance(message, Heartbeat)

@@ -58,7 +58,7 @@ def test_message_to_other_groups_is_refused_and_the_client_told() -> None:
     m = unit(1, 1)
     bench.submit(m, 0)
     assert bench.told(Refused) == [Refused(m.id, 0, "impossible destinations")]
-    assert bench.refused(0, "multicast to impossible destinations") == 1
+    assert bench.refused(0, "multicast: impossible destinations") == 1
     assert m.id not in bench[0].entries
 
 

@@ -26,6 +26,7 @@ class SessionState:
     complete_below: int
     delivered: tuple[tuple[int, Timestamp], ...]
     batched: tuple[int, ...]
+    newest: Timestamp = 0
 
 
 @message
@@ -39,13 +40,15 @@ class DedupState:
 class Session:
     """What is remembered of one client session."""
 
-    __slots__ = ("batched", "complete_below", "delivered", "used_at")
+    __slots__ = ("batched", "complete_below", "delivered", "newest", "used_at")
 
     def __init__(self) -> None:
         self.complete_below = 1
         self.delivered: dict[int, Timestamp] = {}
         self.batched: list[int] = []
         """Messages of batches that were delivered: starts and ends of disjoint intervals, ascending."""
+        self.newest: Timestamp = 0
+        """Its last delivery here."""
         self.used_at: Ticks = 0
 
 
@@ -84,15 +87,15 @@ class DedupTable:
         session = self.sessions.get(id[:2])
         if session is None:
             session = self.sessions[id[:2]] = Session()
-        session.delivered[id[2]] = gts
+        session.delivered[id[2]] = session.newest = gts
         session.used_at = now
         if unit.complete_below > session.complete_below:
             _forget_below(session, unit.complete_below)
         return _add_batch(session.batched, unit.batch_first, unit.batch_count) if unit.batch_count else ()
 
-    def idle_since(self, before: Ticks) -> list[tuple[int, int]]:
-        """Sessions that nobody has used since `before`, oldest session of a client first."""
-        return sorted(key for key, session in self.sessions.items() if session.used_at < before)
+    def idle_since(self, before: Ticks, upto: Timestamp) -> list[tuple[int, int]]:
+        """Sessions unused since `before` with no delivery above `upto`, oldest session of a client first."""
+        return sorted(key for key, s in self.sessions.items() if s.used_at < before and s.newest <= upto)
 
     def expire(self, client: int, session: int) -> None:
         """Forget a session, and refuse it and all older ones of that client from now on."""
@@ -104,7 +107,7 @@ class DedupTable:
         """The table as plain data."""
         return DedupState(
             tuple(
-                SessionState(*key, s.complete_below, tuple(sorted(s.delivered.items())), tuple(s.batched))
+                SessionState(*key, s.complete_below, tuple(sorted(s.delivered.items())), tuple(s.batched), s.newest)
                 for key, s in sorted(self.sessions.items())
             ),
             tuple(sorted(self.floors.items())),
@@ -119,6 +122,7 @@ class DedupTable:
             session.complete_below = exported.complete_below
             session.delivered = dict(exported.delivered)
             session.batched = list(exported.batched)
+            session.newest = exported.newest
             session.used_at = now
 
 

@@ -37,6 +37,7 @@ class Collection(CatchingUp):
         # have collected: what the leader itself has not delivered is not stable.
         self.stable_here = max(self.stable_here, min(marks[self.quorum - 1], self.applied[self.me]))
         floor = marks[-1]
+        self.everywhere = max(self.everywhere, floor)
         if len(self.delivered_log) - self.log_dead > self.options.laggard_entries:
             floor = self.stable_here  # rule (a) by snapshot: a quorum has it, the laggards will be restored
         self.collect(floor)
@@ -102,7 +103,9 @@ class Collection(CatchingUp):
             return self.refuse("timer from another process")
         now, options = self.out.now, self.options
         self.forget_stale(now - options.forget_ticks)
-        for client, session in self.dedup.idle_since(now - options.session_ticks):
+        # A member that is behind may still hold something of the session as ACCEPTED, and only the table keeps a new
+        # leader from taking that for undelivered: no session expires before everybody has delivered all of it.
+        for client, session in self.dedup.idle_since(now - options.session_ticks, self.everywhere):
             if not self.has_entry_of(client, session):
                 self.persist(Expired(client, session))
                 self.dedup.expire(client, session)

@@ -29,16 +29,15 @@ class Delivery(State):
         """Lines 21-23: deliver what is committed and cannot be overtaken, in the order of global timestamps."""
         leads = self.status is LEADER
         while (entry := self.pending.next_committed()) is not None:
-            if leads:
-                prev_gts = self.max_delivered_gts
-                self.deliver_next(entry)
-                if self.others:
-                    self.send(self.others, Deliver(entry.id, self.cballot, entry.lts, entry.gts, prev_gts))
-                self.send((entry.id.client,), Reply(entry.id, self.group, entry.gts))
-            elif entry.gts > self.max_delivered_gts:
-                if not self.holds_all_issued_before(entry):
+            prev_gts = self.max_delivered_gts
+            if entry.gts > prev_gts:  # else it came by DELIVER meanwhile
+                if not leads and not self.holds_all_issued_before(entry):
                     return
                 self.deliver_next(entry)
+                if leads:
+                    if self.others:
+                        self.send(self.others, Deliver(entry.id, self.cballot, entry.lts, entry.gts, prev_gts))
+                    self.send((entry.id.client,), Reply(entry.id, self.group, entry.gts))
             self.pending.pop()
 
     def holds_all_issued_before(self, entry: Entry) -> bool:

@@ -46,7 +46,9 @@ class Election(Recovery):
 
     def on_beat(self, sender: Pid, b: Beat) -> None:
         """Everything that a leader does now and then."""
-        if sender != self.me or self.status is not LEADER:
+        if sender != self.me:
+            return self.refuse("timer from another process")
+        if self.status is not LEADER:
             return
         if not self.hears_quorum():
             return self.step_down()
@@ -54,7 +56,8 @@ class Election(Recovery):
         floor = self.collect_as_leader()
         if self.others:
             stable = tuple(sorted(self.stable.items()))
-            self.send(self.others, Heartbeat(self.cballot, self.max_delivered_gts, floor, stable))
+            heartbeat = Heartbeat(self.cballot, self.max_delivered_gts, floor, stable, self.everywhere)
+            self.send(self.others, heartbeat)
         self.ask_for_stability()
         self.retry_stuck()
         self.set_timer(Beat(), self.options.heartbeat_ticks, spread=self.options.heartbeat_ticks // 4)
@@ -103,6 +106,7 @@ class Election(Recovery):
         for group, gts in h.stable:
             if gts > self.stable.get(group, 0):
                 self.stable[group] = gts
+        self.everywhere = max(self.everywhere, h.everywhere)
         self.collect(h.floor)
         self.send((sender,), HeartbeatAck(self.ballot, self.durably_applied()))
 
@@ -134,11 +138,11 @@ class Election(Recovery):
         """Line 35, once a quorum agrees that there is no leader."""
         if sender != self.me or self.status is LEADER:
             return self.refuse("suspicion from another process")
-        self.attempts = min(self.attempts + 1, ATTEMPTS_MAX)
-        self.wait_for_leader()
         if not self.options.prevote or self.quorum == 1:
             return self.recover_leadership()
         number = number_of(max(self.ballot, self.max_ballot)) + 1
+        self.attempts = min(self.attempts + 1, ATTEMPTS_MAX)
+        self.wait_for_leader()
         self.prevote_ballot = ballot(number, self.me)
         self.prevotes = {self.me}
         self.send(self.others, PreVote(self.prevote_ballot, self.max_delivered_gts))

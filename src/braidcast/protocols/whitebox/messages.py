@@ -216,14 +216,15 @@ class NewStateAck:
 class Heartbeat:
     """The leader of `ballot` is there, and has delivered up to `gts`.
 
-    Every member of its group that still counts delivered durably up to `floor`; of every other group `stable` says up
-    to where a quorum did.
+    Every member of its group that still counts delivered durably up to `floor`, and every member whatsoever up to
+    `everywhere`; of every other group `stable` says up to where a quorum did.
     """
 
     ballot: Ballot
     gts: Timestamp
     floor: Timestamp
     stable: tuple[tuple[Group, Timestamp], ...]
+    everywhere: Timestamp = 0
 
 
 @message

@@ -25,6 +25,8 @@ from braidcast.protocols.whitebox.entry import (
 )  # fmt: skip
 from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Accepted, Committed, Forwarded, Retried
 
+BATCH_MESSAGES_MAX = 1 << 20
+
 
 class Ordering(Delivery):
     """The normal case, and the retry of what got stuck."""
@@ -67,7 +69,9 @@ class Ordering(Delivery):
         elif sender not in self.home:
             # A client that asks again. Line 9 would answer everybody; the leader's own retry does that in time, and
             # a client that is out of patience with a slow group must not make it slower.
-            if entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:
+            if entry.dest != m.dest:
+                self.refuse_client(m, "the id is in use with other destinations")
+            elif entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:
                 self.send((m.id.client,), Reply(m.id, self.group, entry.gts))
             return
         self.send_accept(entry)
@@ -77,17 +81,13 @@ class Ordering(Delivery):
         dest = m.dest
         entry = self.entries.get(m.id)
         if entry is not None and entry.dest not in ((), dest):
-            self.refuse("multicast again with other destinations")
-            self.send((m.id.client,), Refused(m.id, self.group, "the id is in use with other destinations"))
-            return False
+            return self.refuse_client(m, "the id is in use with other destinations")
         if self.group not in dest or not self.topology.has_groups(dest):
-            self.refuse("multicast to impossible destinations")
-            self.send((m.id.client,), Refused(m.id, self.group, "impossible destinations"))
-            return False
+            return self.refuse_client(m, "impossible destinations")
+        if not 0 <= m.batch_count <= BATCH_MESSAGES_MAX or m.batch_first < 0:
+            return self.refuse_client(m, "impossible batch")
         if self.dedup.is_expired(m.id):
-            self.refuse("multicast of an expired session")
-            self.send((m.id.client,), Refused(m.id, self.group, "expired session"))
-            return False
+            return self.refuse_client(m, "expired session")
         delivered_at = self.dedup.delivered_at(m.id)
         if delivered_at is not None:  # a tombstone: delivered and collected
             self.refuse("multicast of a collected message")
@@ -95,6 +95,12 @@ class Ordering(Delivery):
             self.send((m.id.client,), Reply(m.id, self.group, delivered_at))
             return False
         return True
+
+    def refuse_client(self, m: Multicast, why: str) -> bool:
+        """Tell the client that this will not be ordered; always False."""
+        self.refuse("multicast: " + why)
+        self.send((m.id.client,), Refused(m.id, self.group, why))
+        return False
 
     def send_accept(self, entry: Entry) -> None:
         """Line 9. Only the own group gets the body; the others learn the timestamp."""
@@ -201,7 +207,7 @@ class Ordering(Delivery):
 
     def commit_if_accepted(self, entry: Entry, acks: int) -> None:
         """Lines 17-20."""
-        if not self.accepted_in_current_ballot(entry, acks):
+        if not self.accepted_in_current_ballot(acks):
             return
         for members, quorum in self.topology.quorums(entry.dest):
             if (acks & members).bit_count() < quorum:
@@ -212,9 +218,12 @@ class Ordering(Delivery):
             note(Committed(entry.id, entry.gts))
         self.deliver_committed()
 
-    def accepted_in_current_ballot(self, entry: Entry, acks: int) -> bool:
-        """Line 18, and line 17's "including myself"; an early follower needs its leader's word as well (1.8)."""
-        if entry.accepts[self.group].ballot != self.cballot or not acks >> self.me & 1:
+    def accepted_in_current_ballot(self, acks: int) -> bool:
+        """Line 18, and line 17's "including myself"; an early follower needs its leader's word as well (1.8).
+
+        `entry.vector` is always of the current ballot: joining another one forgets it.
+        """
+        if not acks >> self.me & 1:
             return False
         if self.status is LEADER:
             return True

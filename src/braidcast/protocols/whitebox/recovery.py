@@ -55,7 +55,8 @@ class Recovery(Collection):
         self.pending = PendingHeap()
         self.arrived = 0
         self.persist(Promised(b))
-        self.attempts = min(self.attempts + 1, ATTEMPTS_MAX)
+        if leader_of(b) != self.me or not self.options.prevote:  # a PreVote has counted already
+            self.attempts = min(self.attempts + 1, ATTEMPTS_MAX)
         self.wait_for_leader()
 
     def vote(self) -> NewLeaderAck:
@@ -103,11 +104,13 @@ class Recovery(Collection):
                 if known.phase == COMMITTED or (vote.cballot == newest and known.id not in merged):
                     merged[known.id] = known
         # Whoever collected a message has delivered it, and so has the candidate (on_new_leader): it has the id.
-        return {id: known for id, known in merged.items() if not self.is_collected(id)}
+        return {id: known for id, known in merged.items() if not self.is_collected(known)}
 
-    def is_collected(self, id: MessageId) -> bool:
-        """Whether only the id of a delivered message is left."""
-        return self.dedup.delivered_at(id) is not None and id not in self.entries
+    def is_collected(self, known: Known) -> bool:
+        """Whether what another process knows is delivered here, and at most its id is left."""
+        if known.id in self.entries:
+            return False
+        return self.dedup.delivered_at(known.id) is not None or 0 < known.gts <= self.max_delivered_gts
 
     def pull_bodies(self) -> None:
         """Ask those who reported a message for its body; or go on if none is missing."""
@@ -239,7 +242,7 @@ class Recovery(Collection):
             if not entry.gts:
                 entry.forget_acks()
         for known in r.known:
-            if not self.is_collected(known.id):
+            if not self.is_collected(known):
                 self.adopt_known(known)
 
     def redo_installed(self, r: Installed) -> None:

@@ -35,7 +35,7 @@ class State(Process):
         # what was delivered and is not collected
         "collected", "delivered_log", "log_dead", "retained", "snapshot",
         # leader: what the members and the other groups have made durable; hints
-        "acked_at", "applied", "leaders", "stable", "stable_here",
+        "acked_at", "applied", "everywhere", "leaders", "stable", "stable_here",
         # election
         "attempts", "settled_at", "heard_at", "max_ballot", "prevote_ballot", "prevotes", "recovered",
         # leader recovery, at the candidate and at its followers
@@ -88,6 +88,8 @@ class State(Process):
         self.applied: dict[Pid, Timestamp] = {}
         """Leader: up to where each member's application is durable."""
         self.acked_at: dict[Pid, Ticks] = {}
+        self.everywhere: Timestamp = 0
+        """Up to where every member of this group, the slowest included, delivered durably."""
         self.stable: dict[Group, Timestamp] = {}
         """Up to where a quorum of each other group delivered durably."""
         self.stable_here: Timestamp = 0
