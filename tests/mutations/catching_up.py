@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutations.collecting import NO_SNAPSHOT
 from tests.mutations.edits import Edit
 from tests.mutations.explorations import ONE_ELECTION
-from tests.mutations.mutant import InCampaign, InScenario, Mutant
+from tests.mutations.mutant import INSIDE, LIVENESS, ORDER, InCampaign, InScenario, Mutant
 
 from braidcast.protocols.whitebox.catchup import CatchingUp
 from braidcast.protocols.whitebox.delivery import Delivery
@@ -24,7 +24,6 @@ CATCHING_UP = [
         "After a restart nothing is delivered again, although the application lost it.",
         (Edit(WhiteBox.start, "return self.deliver_again(applied)", "return None"),),
         killer=InScenario("crash_between_effect_and_mark"),
-        violates=("termination",),
     ),
     Mutant(
         "23-all",
@@ -32,11 +31,7 @@ CATCHING_UP = [
         "After a restart everything is delivered again, although the application has it.",
         (Edit(Delivery.deliver_again, "entry.gts > applied and ", ""),),
         killer=InCampaign("crashes", 0),
-        violates=(
-            "no_duplicates",
-            "gts_increases",
-            "one_order",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "23-restored",
@@ -44,11 +39,6 @@ CATCHING_UP = [
         "After a restart an installed snapshot that was not applied is not applied.",
         (Edit(Delivery.deliver_again, "if self.snapshot is not None and applied < self.snapshot.gts:", "if False:"),),
         killer=InScenario("snapshot_recorded_and_not_applied"),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
     ),
     Mutant(
         "23-batches",
@@ -56,7 +46,6 @@ CATCHING_UP = [
         "A checkpoint forgets which messages of a batch were delivered before.",
         (Edit(WhiteBox.redo_checkpoint, "entry.repeated = repeated.get(entry.id, ())", "pass"),),
         killer=InScenario("batch_delivered_again"),
-        violates=("batch_messages_once",),
     ),
     Mutant(
         "24",
@@ -64,11 +53,6 @@ CATCHING_UP = [
         "Who lacks what is collected gets only what is left in the log.",
         (NO_SNAPSHOT,),
         killer=InScenario("follower_past_the_mark"),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
     ),
     Mutant(
         "24-never",
@@ -76,23 +60,23 @@ CATCHING_UP = [
         "Who lacks what is collected gets nothing.",
         (Edit(CatchingUp.resend_after, "return self.want_snapshot_for(follower)", "return None"),),
         killer=InCampaign("laggards", 0),
-        violates=("termination",),
+        violates=LIVENESS,
     ),
     Mutant(
         "24-table",
         "table_of_the_answer",
         "The dedup table of a snapshot is that of when the application answered.",
         (TABLE_NOW,),
-        killer=InCampaign("laggards", 23),
-        violates=("batch_messages_once",),
+        killer=InCampaign("relays", 5),
+        violates=ORDER,
     ),
     Mutant(
         "24-no-table",
         "snapshot_without_table",
         "A snapshot comes without the dedup table.",
         (Edit(CatchingUp.redo_transferred, "    self.dedup.load(r.dedup, self.out.now)\n", ""),),
-        killer=InCampaign("laggards", 8),
-        violates=("batch_messages_once",),
+        killer=InCampaign("relays", 3),
+        violates=ORDER,
     ),
     Mutant(
         "24-known",
@@ -100,7 +84,6 @@ CATCHING_UP = [
         "A snapshot comes without what is delivered and not collected.",
         (Edit(CatchingUp.redo_transferred, "for known in r.known:", "for known in ():"),),
         killer=InScenario("snapshot_with_the_uncollected"),
-        violates=("termination",),
     ),
     Mutant(
         "24-collected",
@@ -108,11 +91,6 @@ CATCHING_UP = [
         "A snapshot does not tell up to where the log is collected.",
         (Edit(CatchingUp.redo_transferred, "    self.collected = max(self.collected, r.collected)\n", ""),),
         killer=InScenario("snapshot_for_the_next_laggard"),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
     ),
     Mutant(
         "24-entries",
@@ -120,7 +98,6 @@ CATCHING_UP = [
         "A snapshot leaves as ACCEPTED what it says is delivered.",
         (Edit(CatchingUp.redo_transferred, "if self.dedup.delivered_at(id) is not None]", "if False]"),),
         killer=InScenario("snapshot_over_the_accepted"),
-        violates=("termination",),
     ),
     Mutant(
         "24-clock",
@@ -135,12 +112,8 @@ CATCHING_UP = [
         "old_snapshot",
         "A snapshot that is behind is installed all the same.",
         (Edit(CatchingUp.on_snapshot_chunk, "c.gts <= self.max_delivered_gts or ", ""),),
-        killer=InCampaign("laggards", 11),
-        violates=(
-            "no_duplicates",
-            "batch_messages_once",
-            "gts_increases",
-        ),
+        killer=InCampaign("relays", 3),
+        violates=ORDER,
     ),
     Mutant(
         "24-ballot",
@@ -178,8 +151,7 @@ CATCHING_UP = [
             ),
             Edit(CatchingUp.on_snapshot_chunk, "for part in range(c.parts)]", "for part in range(1)]"),
         ),
-        killer=InCampaign("laggards", 0),
-        violates=("no_exception",),
+        killer=InScenario("follower_past_the_mark"),
     ),
     Mutant(
         "24-record",
@@ -187,7 +159,7 @@ CATCHING_UP = [
         "An installed snapshot leaves no record.",
         (Edit(CatchingUp.on_snapshot_chunk, "    self.persist(record)\n", ""),),
         killer=InCampaign("laggards", 0),
-        violates=("persist_precedes_delivery",),
+        violates=INSIDE,
     ),
     Mutant(
         "24-asked",
@@ -229,11 +201,6 @@ CATCHING_UP = [
         "A resend that begins above the mark is applied all the same.",
         (Edit(CatchingUp.on_resend, "if r.prev_gts > self.max_delivered_gts:", "if False:"),),
         killer=InScenario("resend_after_a_lost_snapshot"),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
     ),
     Mutant(
         "31-twice",
@@ -241,7 +208,6 @@ CATCHING_UP = [
         "A resend delivers again what was delivered.",
         (Edit(CatchingUp.on_resend, "if known.gts <= self.max_delivered_gts:", "if False:"),),
         killer=ONE_ELECTION,
-        violates=("delivery order",),
     ),
     Mutant(
         "31-more",
@@ -254,16 +220,16 @@ CATCHING_UP = [
         "31-heartbeat",
         "heartbeat_shows_no_gap",
         "A follower does not ask when a heartbeat shows that it is behind.",
-        (Edit(Election.on_heartbeat, "if h.gts > self.max_delivered_gts:", "if False:"),),
-        killer=InCampaign("storms", 0),
-        violates=("termination",),
+        (Edit(Election.on_heartbeat, "if h.gts > self.max_delivered_gts and not", "if False and not"),),
+        killer=InCampaign("losses", 1),
+        violates=LIVENESS,
     ),
     Mutant(
         "31-body",
         "resend_without_body",
         "A resend does not bring the body.",
         (Edit(CatchingUp.on_resend, "entry.body = known.body", "pass"),),
-        killer=InCampaign("laggards", 51),
-        violates=("termination",),
+        killer=InCampaign("losses", 15),
+        violates=LIVENESS,
     ),
 ]

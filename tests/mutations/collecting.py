@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.edits import Edit
-from tests.mutations.mutant import InCampaign, InScenario, Mutant
+from tests.mutations.mutant import COLLECTION, LIVENESS, ORDER, InCampaign, InScenario, Mutant
 from tests.mutations.recovering import NOT_STICKY
 
 from braidcast.protocols.parts.dedup import DedupTable
@@ -29,24 +29,24 @@ COLLECTING = [
         "local_without_tombstones",
         "Each process forgets what its own application has, the id too.",
         (NO_FLOOR, NO_RULE_B, NO_TOMBSTONE),
-        killer=InCampaign("calm", 0),
-        violates=("collected_here_is_stable_elsewhere",),
+        killer=InCampaign("calm", 1),
+        violates=COLLECTION,
     ),
     Mutant(
         "18-local-tombstones",
         "local_with_tombstones",
         "Each process collects what its own application has; ids stay.",
         (NO_FLOOR, NO_RULE_B),
-        killer=InCampaign("calm", 0),
-        violates=("collected_here_is_stable_elsewhere",),
+        killer=InCampaign("calm", 1),
+        violates=COLLECTION,
     ),
     Mutant(
         "18-own-group",
         "own_group_only",
         "Rule (b) is left out: what all of the own group have is collected.",
         (NO_RULE_B,),
-        killer=InCampaign("calm", 0),
-        violates=("collected_here_is_stable_elsewhere",),
+        killer=InCampaign("calm", 2),
+        violates=COLLECTION,
     ),
     Mutant(
         "18-own-quorum",
@@ -61,27 +61,22 @@ COLLECTING = [
             NO_SNAPSHOT,
         ),
         killer=InCampaign("crashes", 0),
-        violates=("termination",),
+        violates=LIVENESS,
     ),
     Mutant(
         "18-b2",
         "collection_without_b2",
         "Collection is as it should be, but COMMITTED is not sticky (B2).",
         (NOT_STICKY, Edit(Recovery.merge_votes, "known.phase == COMMITTED or ", "")),
-        killer=InCampaign("storms", 1),
-        violates=(
-            "no_duplicates",
-            "gts_increases",
-            "one_order",
-        ),
+        killer=InScenario("committed_is_sticky"),
     ),
     Mutant(
         "18-floor",
         "floor_ignored",
         "Rule (a) is left out: laggards are not waited for, whatever the limit.",
         (NO_FLOOR,),
-        killer=InCampaign("losses", 32),
-        violates=("termination",),
+        killer=InCampaign("losses", 24),
+        violates=LIVENESS,
     ),
     Mutant(
         "18-durable",
@@ -95,7 +90,6 @@ COLLECTING = [
             ),
         ),
         killer=InScenario("collected_before_durable"),
-        violates=("termination",),
     ),
     Mutant(
         "18-report",
@@ -109,15 +103,15 @@ COLLECTING = [
             ),
         ),
         killer=InCampaign("crashes", 0),
-        violates=("durable_reports_are_true",),
+        violates=COLLECTION,
     ),
     Mutant(
         "18-stable",
         "stable_by_one",
         "What one process has durably is called stable.",
         (Edit(Collection.collect_as_leader, "min(marks[self.quorum - 1], self.applied[self.me])", "marks[0]"),),
-        killer=InCampaign("crashes", 0),
-        violates=("stable_reports_are_true",),
+        killer=InCampaign("crashes", 2),
+        violates=COLLECTION,
     ),
     Mutant(
         "18-stable-leader",
@@ -131,7 +125,6 @@ COLLECTING = [
             ),
         ),
         killer=InScenario("stable_beyond_the_leader"),
-        violates=("termination",),
     ),
     Mutant(
         "18-stable-back",
@@ -168,7 +161,6 @@ COLLECTING = [
             ),
         ),
         killer=InScenario("disjoint_groups"),
-        violates=("no_cross_traffic",),
     ),
     Mutant(
         "18-applied-lost",
@@ -184,7 +176,7 @@ COLLECTING = [
         "More than the limit allows is collected.",
         (Edit(Collection.trim, "retained[count].gts <= limit", "retained[count].gts <= limit + (3 << 10)"),),
         killer=InCampaign("elections", 0),
-        violates=("collected_here_is_stable_elsewhere",),
+        violates=COLLECTION,
     ),
     Mutant(
         "18-collected",
@@ -192,11 +184,7 @@ COLLECTING = [
         "A process does not know up to where its log is collected.",
         (Edit(Collection.trim, "    self.collected = max(self.collected, entry.gts)\n", "    pass\n"),),
         killer=InCampaign("laggards", 0),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "18-vote",
@@ -206,12 +194,8 @@ COLLECTING = [
             Edit(Recovery.on_new_leader, " or n.gts < self.collected", ""),
             Edit(Election.on_pre_vote, "p.gts >= self.collected and ", ""),
         ),
-        killer=InCampaign("collecting", 20),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InCampaign("relays", 1),
+        violates=ORDER,
     ),
     Mutant(
         "22",
@@ -219,7 +203,6 @@ COLLECTING = [
         "The dedup table is not consulted: a duplicate of what is collected is ordered again.",
         (Edit(Ordering.may_propose, "if delivered_at is not None:", "if False:"),),
         killer=InScenario("duplicate_after_collection"),
-        violates=("termination",),
     ),
     Mutant(
         "22-mark",
@@ -227,19 +210,15 @@ COLLECTING = [
         "The client's word that all below is complete is taken for `never seen`.",
         (Edit(DedupTable.delivered_at, "if id[2] < session.complete_below:", "if False:"),),
         killer=InCampaign("laggards", 0),
-        violates=(
-            "no_duplicates",
-            "replies_are_true",
-            "one_gts_per_message",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "22-checkpoint",
         "checkpoint_without_dedup",
         "A checkpoint forgets the dedup table.",
         (Edit(WhiteBox.redo_checkpoint, "    self.dedup.load(r.dedup, self.out.now)\n", ""),),
-        killer=InCampaign("laggards", 2),
-        violates=("batch_messages_once",),
+        killer=InCampaign("relays", 6),
+        violates=ORDER,
     ),
     Mutant(
         "22-expiry",
@@ -250,5 +229,12 @@ COLLECTING = [
             "Nothing that is in the works needs the table of its session. But see the report: "
             "expiry and collection together do."
         ),
+    ),
+    Mutant(
+        "22-everywhere",
+        "expires_without_laggards",
+        "A session expires although a member that is behind may hold something of it as ACCEPTED.",
+        (Edit(Collection.on_sweep, ", self.everywhere)", ", 1 << 62)"),),
+        killer=InScenario("expired_tombstone_in_a_vote"),
     ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.edits import Edit
 from tests.mutations.explorations import ONE_ELECTION
-from tests.mutations.mutant import InCampaign, InScenario, Mutant
+from tests.mutations.mutant import LIVENESS, ORDER, InCampaign, InScenario, Mutant
 
 from braidcast.protocols.whitebox.delivery import Delivery
 from braidcast.protocols.whitebox.ordering import Ordering
@@ -13,10 +13,25 @@ DELIVERING = [
     Mutant(
         "10",
         "deliver_in_any_ballot",
-        "Line 25's `cballot = b` is left out.",
+        "Line 25's `cballot = b` is left out, and what makes up for it: that a gap shows, whatever the ballot.",
+        (
+            Edit(Delivery.on_deliver, " or d.ballot != self.cballot", ""),
+            Edit(
+                Delivery.on_deliver,
+                "d.prev_gts > self.max_delivered_gts or",
+                "d.ballot == self.cballot and d.prev_gts > self.max_delivered_gts or",
+            ),
+        ),
+        killer=InCampaign("relays", 1),
+        violates=ORDER,
+    ),
+    Mutant(
+        "10-ballot",
+        "deliver_without_gaps_in_any_ballot",
+        "Line 25's `cballot = b` is left out, but a gap shows.",
         (Edit(Delivery.on_deliver, " or d.ballot != self.cballot", ""),),
-        killer=InCampaign("relays", 20),
-        violates=("no_exception",),
+        redundant=True,
+        survives="What a DELIVER says is committed, in whatever ballot, and nothing is missing before it.",
     ),
     Mutant(
         "10-recovering",
@@ -33,8 +48,8 @@ DELIVERING = [
         "deliver_whenever",
         "Line 25's `status` and `cballot` are both left out.",
         (Edit(Delivery.on_deliver, "self.status is RECOVERING or d.ballot != self.cballot or ", ""),),
-        killer=InCampaign("collecting", 24),
-        violates=("persist_precedes_send",),
+        redundant=True,
+        survives="As 10-ballot and 10-recovering.",
     ),
     Mutant(
         "11",
@@ -42,19 +57,14 @@ DELIVERING = [
         "Line 25's `max_delivered_gts < gts` is left out.",
         (Edit(Delivery.on_deliver, "if d.gts <= self.max_delivered_gts:", "if False:"),),
         killer=ONE_ELECTION,
-        violates=("delivery order",),
     ),
     Mutant(
         "16",
         "no_prev_gts",
         "A follower that missed a DELIVER applies the next one all the same.",
         (Edit(Delivery.on_deliver, "d.prev_gts > self.max_delivered_gts or ", ""),),
-        killer=InCampaign("storms", 1),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InCampaign("crashes", 1),
+        violates=ORDER,
     ),
     Mutant(
         "16-body",
@@ -71,11 +81,7 @@ DELIVERING = [
             ),
         ),
         killer=InCampaign("crashes", 1),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "29-gap",
@@ -106,7 +112,6 @@ DELIVERING = [
         "What is delivered without having been accepted here leaves no body on disk.",
         (Edit(Delivery.learn_committed, "if entry.phase < ACCEPTED:", "if False:"),),
         killer=InCampaign("crashes", 0),
-        violates=("no_exception",),
     ),
     Mutant(
         "29-clock",
@@ -130,11 +135,6 @@ DELIVERING = [
             ),
         ),
         killer=InScenario("clock_of_the_accepted_is_durable"),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
     ),
     Mutant(
         "29-sweep",
@@ -149,11 +149,8 @@ DELIVERING = [
         "forgets_more_than_early_arrivals",
         "What is PROPOSED is forgotten like what came early.",
         (Edit(Ordering.forget_stale, "e.phase == START and e.since < before", "e.phase <= 1 and e.since < before"),),
-        killer=InCampaign("losses", 15),
-        violates=(
-            "one_lts_per_ballot",
-            "persist_precedes_send",
-        ),
+        killer=InCampaign("laggards", 2),
+        violates=LIVENESS,
     ),
     Mutant(
         "29-forward",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.edits import Edit
-from tests.mutations.mutant import InCampaign, InScenario, Mutant
+from tests.mutations.mutant import ORDER, InCampaign, InScenario, Mutant
 
 from braidcast.protocols.whitebox.catchup import CatchingUp
 from braidcast.protocols.whitebox.delivery import Delivery
@@ -32,12 +32,8 @@ EARLY = [
                 "        if self.delivers_early: self.pending.push(mine.lts, entry)\n",
             ),
         ),
-        killer=InCampaign("early_storms", 2),
-        violates=(
-            "gts_increases",
-            "group_logs_are_prefixes",
-            "no_gaps",
-        ),
+        killer=InCampaign("early_storms", 0),
+        violates=ORDER,
     ),
     Mutant(
         "25-leader",
@@ -56,11 +52,7 @@ EARLY = [
             ),
         ),
         killer=InCampaign("elections", 3),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "25-count",
@@ -73,12 +65,8 @@ EARLY = [
                 "entry.issued <= self.held - len(self.gaps)",
             ),
         ),
-        killer=InCampaign("elections", 3),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InCampaign("early_storms", 2),
+        violates=ORDER,
     ),
     Mutant(
         "25-gaps",
@@ -86,11 +74,7 @@ EARLY = [
         "A follower looks at the highest number that it holds, and not at the gaps below.",
         (Edit(Delivery.holds_all_issued_before, "        and (not self.gaps or entry.issued < min(self.gaps))\n", ""),),
         killer=InCampaign("losses", 2),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "termination",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "25-issued",
@@ -104,34 +88,23 @@ EARLY = [
             ),
         ),
         killer=InCampaign("losses", 2),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "termination",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "25-issued-held",
         "tail_ignored",
         "A follower looks for gaps, and not for what comes after all it holds.",
         (Edit(Delivery.holds_all_issued_before, "        and entry.issued <= self.held\n", ""),),
-        killer=InCampaign("losses", 13),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InCampaign("relays", 0),
+        violates=ORDER,
     ),
     Mutant(
         "25-begins",
         "state_begins_ignored",
         "After a NEW_STATE that lacks what is collected a follower delivers early.",
         (Edit(Delivery.holds_all_issued_before, "self.max_delivered_gts >= self.state_begins\n        and ", ""),),
-        killer=InCampaign("laggards", 12),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-        ),
+        killer=InCampaign("relays", 1),
+        violates=ORDER,
     ),
     Mutant(
         "25-restart",
@@ -142,12 +115,7 @@ EARLY = [
             Edit(WhiteBox.redo_started, "self.held = UNCOUNTED", "pass"),
             Edit(WhiteBox.redo_checkpoint, "    self.held = UNCOUNTED\n", ""),
         ),
-        killer=InCampaign("early_storms", 22),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InScenario("early_after_a_restart"),
     ),
     Mutant(
         "25-restart-started",
@@ -155,11 +123,6 @@ EARLY = [
         "A follower delivers early after a restart in ballot 0.",
         (Edit(WhiteBox.redo_started, "self.held = UNCOUNTED", "pass"),),
         killer=InScenario("early_after_a_restart"),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
     ),
     Mutant(
         "25-restart-installed",
@@ -175,7 +138,6 @@ EARLY = [
         "A follower delivers early after a restart from a checkpoint.",
         (Edit(WhiteBox.redo_checkpoint, "    self.held = UNCOUNTED\n", ""),),
         killer=InScenario("early_after_a_checkpoint"),
-        violates=("group_logs_are_prefixes",),
     ),
     Mutant(
         "25-state-proposed",
@@ -189,11 +151,6 @@ EARLY = [
             ),
         ),
         killer=InScenario("proposed_before_a_late_join"),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
     ),
     Mutant(
         "25-state-issued",
@@ -206,12 +163,8 @@ EARLY = [
                 "self.held, self.gaps, self.state_begins = s.issued + 3,",
             ),
         ),
-        killer=InCampaign("storms", 23),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InCampaign("early_storms", 2),
+        violates=ORDER,
     ),
     Mutant(
         "25-state-low",
@@ -233,11 +186,6 @@ EARLY = [
         "A number of an earlier ballot counts in this one.",
         (Edit(Recovery.install, "entry.number = 0", "pass"),),
         killer=InScenario("numbers_of_an_earlier_ballot"),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
     ),
     Mutant(
         "25-ballot",
@@ -260,24 +208,16 @@ EARLY = [
         "no_second_look_at_proposals",
         "Proposals held for a ballot are not tracked once it is joined.",
         (Edit(Ordering.look_again, "if self.early:", "if False:"),),
-        killer=InCampaign("elections", 22),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InCampaign("elections", 12),
+        violates=ORDER,
     ),
     Mutant(
         "25-pending",
         "nothing_pending_after_a_state",
         "A follower that takes over a state forgets what is pending.",
         (Edit(Recovery.on_new_state, "        self.rebuild_pending()\n", "        pass\n"),),
-        killer=InCampaign("crashes", 1),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InCampaign("early_storms", 2),
+        violates=ORDER,
     ),
     Mutant(
         "25-reported",
@@ -290,22 +230,15 @@ EARLY = [
             ),
         ),
         killer=InCampaign("collecting", 2),
-        violates=(
-            "no_gaps",
-            "no_exception",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "25-mark",
         "early_below_the_mark",
         "A follower delivers early below its mark.",
-        (Edit(Delivery.deliver_committed, "elif entry.gts > self.max_delivered_gts:", "else:"),),
+        (Edit(Delivery.deliver_committed, "if entry.gts > prev_gts:", "if True:"),),
         killer=InCampaign("storms", 0),
-        violates=(
-            "no_duplicates",
-            "gts_increases",
-            "one_order",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "25-resent",

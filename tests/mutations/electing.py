@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.edits import Edit
-from tests.mutations.mutant import InCampaign, InScenario, Mutant
+from tests.mutations.mutant import INSIDE, LIVENESS, ORDER, InCampaign, InScenario, Mutant
 
 from braidcast.protocols.whitebox.delivery import Delivery
 from braidcast.protocols.whitebox.election import Election
@@ -16,20 +16,16 @@ ELECTING = [
         "restart_forgets_accepted",
         "After a restart nothing is ACCEPTED.",
         (Edit(Delivery.redo_accepted, "if entry.phase == START:", "if False:"),),
-        killer=InCampaign("collecting", 11),
-        violates=(
-            "one_gts_per_message",
-            "one_order",
-            "one_gts_decided",
-        ),
+        killer=InCampaign("early_storms", 3),
+        violates=ORDER,
     ),
     Mutant(
         "17-ballot",
         "restart_forgets_the_promise",
         "After a restart a promised ballot is forgotten.",
         (Edit(Recovery.redo_promised, "self.ballot = r.ballot", "pass"),),
-        killer=InCampaign("crashes", 3),
-        violates=("ballots_rise",),
+        killer=InCampaign("crashes", 2),
+        violates=INSIDE,
     ),
     Mutant(
         "17-leads",
@@ -47,27 +43,23 @@ ELECTING = [
             ),
         ),
         killer=InCampaign("early_storms", 2),
-        violates=(
-            "one_lts_per_ballot",
-            "one_message_per_lts",
-            "persist_precedes_send",
-        ),
+        violates=INSIDE,
     ),
     Mutant(
         "17-clock",
         "restart_forgets_the_clock",
         "After a restart the clock is that of the deliveries only.",
         (Edit(Delivery.redo_accepted, "    self.raise_clock(r.clock)\n", ""),),
-        killer=InCampaign("early_storms", 4),
-        violates=("clocks_rise",),
+        killer=InCampaign("relays", 1),
+        violates=INSIDE,
     ),
     Mutant(
         "17-follows",
         "restart_joins_what_it_promised",
         "After a restart a process that promised a higher ballot follows in its old one.",
         (Edit(Election.resume_following, "FOLLOWER if self.ballot == self.cballot else RECOVERING", "FOLLOWER"),),
-        killer=InCampaign("lagging_applications", 15),
-        violates=("termination",),
+        killer=InCampaign("collecting", 3),
+        violates=LIVENESS,
     ),
     Mutant(
         "17-first",
@@ -83,19 +75,14 @@ ELECTING = [
             ),
         ),
         killer=InScenario("two_first_lives"),
-        violates=(
-            "no_gaps",
-            "one_lts_per_ballot",
-            "one_message_per_lts",
-        ),
     ),
     Mutant(
         "17-installed",
         "restart_forgets_the_state",
         "After a restart an installed state is forgotten, not its ballot.",
         (Edit(Recovery.redo_installed, "self.install(r)", "self.ballot = self.cballot = r.ballot"),),
-        killer=InCampaign("crashes", 1),
-        violates=("no_exception",),
+        killer=InCampaign("relays", 5),
+        violates=ORDER,
     ),
     Mutant(
         "21-inflated",
@@ -103,15 +90,14 @@ ELECTING = [
         "B5: a leader does not go above a ballot that a member promised.",
         (Edit(Election.on_heartbeat_ack, "return self.recover_leadership()", "return None"),),
         killer=InScenario("candidate_alone"),
-        violates=("termination",),
     ),
     Mutant(
         "21-late",
         "no_late_join",
         "B5: a process that missed the election does not join the ballot of a heartbeat.",
         (Edit(Election.on_heartbeat, "return self.join(sender, h.ballot)", "return None"),),
-        killer=InCampaign("storms", 0),
-        violates=("termination",),
+        killer=InCampaign("elections", 1),
+        violates=LIVENESS,
     ),
     Mutant(
         "21-silent",
@@ -119,7 +105,6 @@ ELECTING = [
         "B5: nobody tells a leader that its ballot is below the promised one.",
         (Edit(Election.on_heartbeat, "return self.send((sender,), HeartbeatAck(self.ballot, 0))", "return None"),),
         killer=InScenario("isolated_with_inflated_ballot"),
-        violates=("termination",),
     ),
     Mutant(
         "21-nack",

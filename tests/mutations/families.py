@@ -53,7 +53,7 @@ def _plan(
         clients=clients,
         load=load,
         faults=faults,
-        limits=Limits(settle=800, grace=40_000, events_max=150_000),
+        limits=Limits(settle=800, grace=150_000, events_max=400_000),
     )
 
 
@@ -148,7 +148,7 @@ def losses(protocol: Protocol, seed: int) -> SimulationPlan:
         faults=FaultRates(0, 2000, leader_crashes=2, one_ways=2, pauses=2,
                           downtime=Uniform(10, 400), partition_time=Uniform(10, 400), pause_time=Uniform(10, 400)),
         options=_pick(seed, "", "follower_delivery=early", "prevote=off", "chunk_entries=1 laggard_entries=3"),
-        lose={kind: random.choice((0.0, 0.1, 0.4)) for kind in kinds},
+        lose={kind: random.choice((0.0, 0.1, 0.3)) for kind in kinds},
     )  # fmt: skip
 
 

@@ -23,6 +23,21 @@ from braidcast.simulator.run import simulate
 from braidcast.simulator.scenarios import load_scenario, run_scenario
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
+ORDER = (
+    "one_gts_per_message", "one_message_per_gts", "gts_increases", "one_order", "group_logs_are_prefixes", "no_gaps",
+    "agreement", "no_duplicates", "batch_messages_once", "one_gts_decided", "replies_are_true",
+)  # fmt: skip
+"""What clients and applications can see; which of them a mutant violates first is chance."""
+INSIDE = (
+    "one_lts_per_ballot", "one_message_per_lts", "ballots_rise", "clocks_rise", "persist_precedes_send",
+    "persist_precedes_delivery",
+)  # fmt: skip
+"""What the protocol promises itself."""
+COLLECTION = (
+    "collected_here_is_delivered_here", "collected_here_is_stable_elsewhere", "durable_reports_are_true",
+    "stable_reports_are_true",
+)  # fmt: skip
+LIVENESS = ("termination",)
 CRASH = "exception"
 """Stands for a property: the protocol raised."""
 
@@ -72,7 +87,7 @@ class InCampaign:
 
     family: str
     seed: int = 0
-    runs: int = 60
+    runs: int = 150
 
     def __str__(self) -> str:
         return f"campaign {self.family} from seed {self.seed}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.edits import Edit
 from tests.mutations.explorations import TWO_MESSAGES
-from tests.mutations.mutant import InCampaign, InScenario, Mutant
+from tests.mutations.mutant import INSIDE, LIVENESS, ORDER, InCampaign, InScenario, Mutant
 
 from braidcast.core.timestamps import Timestamp
 from braidcast.protocols.parts.pending import E, PendingHeap
@@ -59,10 +59,7 @@ ORDERING = [
         "Line 14 is left out: accepting a message does not raise the clock.",
         (CLOCK_BUMP,),
         killer=InCampaign("collecting", 0),
-        violates=(
-            "one_message_per_lts",
-            "no_exception",
-        ),
+        violates=INSIDE,
     ),
     Mutant(
         "7",
@@ -74,12 +71,8 @@ ORDERING = [
             Edit(Ordering.on_accept_ack, "entry.acks.get(vector, 0)", "entry.acks.get((), 0)"),
             Edit(Ordering.on_accept_ack, "entry.acks[vector]", "entry.acks[()]"),
         ),
-        killer=InCampaign("storms", 1),
-        violates=(
-            "one_gts_per_message",
-            "one_order",
-            "group_logs_are_prefixes",
-        ),
+        killer=InCampaign("early_storms", 2),
+        violates=ORDER,
     ),
     Mutant(
         "8",
@@ -94,7 +87,7 @@ ORDERING = [
             ),
         ),
         killer=InCampaign("calm", 0),
-        violates=("one_lts_per_ballot",),
+        violates=INSIDE,
     ),
     Mutant(
         "9-proposed",
@@ -103,7 +96,7 @@ ORDERING = [
         (),
         parts=(("PendingHeap", _IgnoringProposed),),
         killer=InCampaign("calm", 0),
-        violates=("gts_increases",),
+        violates=ORDER,
     ),
     Mutant(
         "9-accepted",
@@ -112,27 +105,22 @@ ORDERING = [
         (),
         parts=(("PendingHeap", _IgnoringAccepted),),
         killer=TWO_MESSAGES,
-        violates=("delivery order",),
     ),
     Mutant(
         "12-recovering",
         "ack_while_recovering",
         "Line 11's `status` is left out.",
         (Edit(Ordering.acknowledge, " or self.status is RECOVERING", ""),),
-        killer=InCampaign("collecting", 11),
-        violates=("persist_precedes_send",),
+        killer=InCampaign("relays", 11),
+        violates=ORDER,
     ),
     Mutant(
         "12-ballot",
         "ack_in_another_ballot",
         "Line 11's `cballot = Bal(g0)` is left out.",
         (Edit(Ordering.acknowledge, "mine.ballot != self.cballot or ", ""),),
-        killer=InCampaign("storms", 1),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InCampaign("early_storms", 2),
+        violates=ORDER,
     ),
     Mutant(
         "15",
@@ -140,13 +128,12 @@ ORDERING = [
         "The leader commits without having raised its clock: its own ACCEPT is handled after the others' (B4).",
         (Edit(Ordering.acknowledge, "if behind:  #", "if behind and self.status is not LEADER:  #"), NO_BUMP_AT_COMMIT),
         killer=TWO_MESSAGES,
-        violates=("delivery order",),
     ),
     Mutant(
         "15-self",
         "not_including_myself",
         "Line 17's `including myself` is left out.",
-        (Edit(Ordering.accepted_in_current_ballot, " or not acks >> self.me & 1", ""),),
+        (Edit(Ordering.accepted_in_current_ballot, "if not acks >> self.me & 1:", "if False:"),),
         redundant=True,
         survives=(
             "The leader handles its own ACCEPT within the step, so its own acknowledgement is always among them."
@@ -168,15 +155,14 @@ ORDERING = [
         "Nobody retries: a message that one leader lacks waits for ever.",
         (NO_RETRY_NOW_AND_THEN, NO_RETRY_WHEN_CONNECTED, NO_RETRY_WHEN_LEADING),
         killer=InScenario("client_dies_between_sends"),
-        violates=("termination",),
     ),
     Mutant(
         "19-timer",
         "no_retry_now_and_then",
         "Retries happen only on leading and on reconnecting.",
         (NO_RETRY_NOW_AND_THEN,),
-        killer=InCampaign("losses", 2),
-        violates=("termination",),
+        killer=InCampaign("losses", 0),
+        violates=LIVENESS,
     ),
     Mutant(
         "19-leading",
@@ -197,8 +183,8 @@ ORDERING = [
         "retry_only_elsewhere",
         "A retry goes to the other groups, and not as ACCEPT to the own one.",
         (Edit(Ordering.retry, "    self.send_accept(entry)\n", ""),),
-        killer=InCampaign("laggards", 2),
-        violates=("termination",),
+        killer=InCampaign("laggards", 1),
+        violates=LIVENESS,
     ),
     Mutant(
         "19-hint",
@@ -211,8 +197,7 @@ ORDERING = [
                 "guess = len(known) == len(dest)",
             ),
         ),
-        killer=InCampaign("early_storms", 3),
-        violates=("termination",),
+        killer=InScenario("stale_leader_hint"),
     ),
     Mutant(
         "19-committed",
@@ -225,8 +210,8 @@ ORDERING = [
                 "elif sender not in self.home or entry.phase == COMMITTED:",
             ),
         ),
-        killer=InCampaign("collecting", 0),
-        violates=("termination",),
+        killer=InCampaign("collecting", 2),
+        violates=LIVENESS,
     ),
     Mutant(
         "20",
@@ -248,12 +233,8 @@ ORDERING = [
         "stale_bound",
         "An ACCEPT that replaces another leaves the highest timestamp as it was.",
         (Edit(Entry.hold, "self.bound = max([a.lts for a in self.accepts.values()])", "pass"),),
-        killer=InCampaign("storms", 1),
-        violates=(
-            "no_duplicates",
-            "one_gts_per_message",
-            "gts_increases",
-        ),
+        killer=InCampaign("storms", 0),
+        violates=ORDER,
     ),
     Mutant(
         "20-old",
@@ -270,12 +251,8 @@ ORDERING = [
         "no_second_look",
         "After NEW_STATE nobody looks again at the ACCEPTs that were held for it (B6).",
         (Edit(Recovery.on_new_state, "    self.look_again()\n", ""),),
-        killer=InCampaign("collecting", 55),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        killer=InCampaign("elections", 12),
+        violates=ORDER,
     ),
     Mutant(
         "27-collected",
@@ -283,7 +260,6 @@ ORDERING = [
         "An ACCEPT makes an entry for a message that is collected here.",
         (Edit(Ordering.on_accept, "if self.dedup.delivered_at(a.id) is not None:", "if False:"),),
         killer=InScenario("late_accept_of_the_collected"),
-        violates=("termination",),
     ),
     Mutant(
         "27-impostor",
@@ -319,11 +295,6 @@ ORDERING = [
         "A message of an expired session is taken for new.",
         (Edit(Ordering.may_propose, "if self.dedup.is_expired(m.id):", "if False:"),),
         killer=InScenario("expired_session"),
-        violates=(
-            "no_duplicates",
-            "replies_are_true",
-            "one_gts_per_message",
-        ),
     ),
     Mutant(
         "27-body",
@@ -345,23 +316,8 @@ ORDERING = [
         "quorum_in_all_groups_together",
         "Enough acknowledgements in all, not a quorum in each group.",
         (Edit(Ordering.commit_if_accepted, "if (acks & members).bit_count() < quorum:", "if False:"),),
-        killer=InCampaign("storms", 1),
-        violates=(
-            "one_gts_per_message",
-            "group_logs_are_prefixes",
-            "no_gaps",
-        ),
-    ),
-    Mutant(
-        "28-ballot",
-        "commit_in_another_ballot",
-        "Line 18's `cballot = Bal(g0)` is left out.",
-        (Edit(Ordering.accepted_in_current_ballot, "entry.accepts[self.group].ballot != self.cballot or ", ""),),
-        redundant=True,
-        survives=(
-            "Acknowledgements count by the vector of the last `acknowledge`, which ran in cballot; "
-            "joining a ballot forgets it."
-        ),
+        killer=InCampaign("storms", 0),
+        violates=ORDER,
     ),
     Mutant(
         "28-leader",
@@ -375,11 +331,7 @@ ORDERING = [
             ),
         ),
         killer=InCampaign("elections", 3),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "28-number",
@@ -398,10 +350,6 @@ ORDERING = [
             Edit(Ordering.on_accept_ack, ">= entry.quorums", ">= 1"),
         ),
         killer=InCampaign("storms", 1),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
+        violates=ORDER,
     ),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.edits import Edit
-from tests.mutations.mutant import InCampaign, InScenario, Mutant
+from tests.mutations.mutant import INSIDE, LIVENESS, ORDER, InCampaign, InScenario, Mutant
 
 from braidcast.protocols.whitebox.catchup import CatchingUp
 from braidcast.protocols.whitebox.delivery import Delivery
@@ -21,10 +21,8 @@ RECOVERING = [
         (
             Edit(
                 Delivery.deliver_committed,
-                "            self.deliver_next(entry)\n            if self.others:",
-                "            self.deliver_next(entry)\n"
-                "            self.stable[-1, entry.id] = self.cballot\n"
-                "            if self.others:",
+                "            if leads:\n",
+                "            if leads:\n                self.stable[-1, entry.id] = self.cballot\n",
             ),
             Edit(
                 CatchingUp.resend_after,
@@ -39,7 +37,6 @@ RECOVERING = [
             ),
         ),
         killer=InScenario("stale_delivered"),
-        violates=("termination",),
     ),
     Mutant(
         "3",
@@ -47,11 +44,6 @@ RECOVERING = [
         "Line 63's quorum is left out: a candidate leads once it has the votes.",
         (Edit(Recovery.on_new_state_ack, "if len(self.synced) >= self.quorum:", "if self.synced:"),),
         killer=InScenario("lead_without_newstate_quorum"),
-        violates=(
-            "group_logs_are_prefixes",
-            "no_gaps",
-            "agreement",
-        ),
     ),
     Mutant(
         "4",
@@ -59,42 +51,30 @@ RECOVERING = [
         "B3: every vote after the first quorum puts the state together anew.",
         (Edit(Recovery.on_new_leader_ack, "if self.cballot == self.ballot:", "if self.status is LEADER:"),),
         killer=InScenario("third_vote"),
-        violates=(
-            "gts_increases",
-            "no_gaps",
-            "termination",
-        ),
     ),
     Mutant(
         "5",
         "accepted_from_any_voter",
         "Line 45's J is all voters, not those of the newest cballot.",
         (Edit(Recovery.merge_votes, "vote.cballot == newest and ", ""),),
-        killer=InCampaign("laggards", 2),
-        violates=(
-            "one_message_per_lts",
-            "no_exception",
-        ),
+        killer=InCampaign("storms", 20),
+        violates=ORDER,
     ),
     Mutant(
         "6",
         "no_reinitialisation",
         "Line 44 is left out: what is ACCEPTED here and not in the new state stays.",
         (Edit(Recovery.install, "if entry is not None and entry.phase == ACCEPTED:", "if False:"),),
-        killer=InCampaign("laggards", 2),
-        violates=(
-            "one_message_per_lts",
-            "persist_precedes_send",
-            "no_exception",
-        ),
+        killer=InCampaign("torn_transfers", 2),
+        violates=INSIDE,
     ),
     Mutant(
         "6-proposed",
         "proposed_survives",
         "B9: what the deposed leader had PROPOSED stays PROPOSED.",
         (Edit(Recovery.install, "if entry.phase == PROPOSED:", "if False:"),),
-        killer=InCampaign("storms", 0),
-        violates=("no_exception",),
+        killer=InCampaign("early_storms", 2),
+        violates=ORDER,
     ),
     Mutant(
         "6-acks",
@@ -109,16 +89,16 @@ RECOVERING = [
         "vote_for_a_lower_ballot",
         "Line 38 is left out: a process joins a ballot below its own.",
         (Edit(Recovery.on_new_leader, "n.ballot <= self.ballot or ", ""),),
-        killer=InCampaign("early_storms", 0),
-        violates=("ballots_rise",),
+        killer=InCampaign("early_storms", 1),
+        violates=INSIDE,
     ),
     Mutant(
         "13-equal",
         "vote_twice",
         "Line 38 has ≥ for >: a process votes again in a ballot that it has joined.",
         (Edit(Recovery.on_new_leader, "n.ballot <= self.ballot", "n.ballot < self.ballot"),),
-        killer=InCampaign("elections", 2),
-        violates=("ballots_rise",),
+        killer=InCampaign("storms", 11),
+        violates=INSIDE,
     ),
     Mutant(
         "14",
@@ -126,11 +106,7 @@ RECOVERING = [
         "Line 54's maximum is left out: the new leader keeps its own clock.",
         (Edit(Recovery.install_merged, "max([vote.clock for vote in self.votes.values()])", "self.clock"),),
         killer=InCampaign("losses", 1),
-        violates=(
-            "one_message_per_gts",
-            "gts_increases",
-            "group_logs_are_prefixes",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "14-follower",
@@ -138,11 +114,7 @@ RECOVERING = [
         "Line 61's clock is left out.",
         (Edit(Recovery.install, "    self.raise_clock(r.clock)\n", ""),),
         killer=InCampaign("losses", 1),
-        violates=(
-            "one_message_per_gts",
-            "gts_increases",
-            "group_logs_are_prefixes",
-        ),
+        violates=ORDER,
     ),
     Mutant(
         "30-votes",
@@ -150,11 +122,7 @@ RECOVERING = [
         "A candidate puts the state together from less than a quorum.",
         (Edit(Recovery.on_new_leader_ack, "len(self.votes) >= self.quorum", "len(self.votes) >= self.quorum - 1"),),
         killer=InCampaign("elections", 2),
-        violates=(
-            "no_duplicates",
-            "gts_increases",
-            "one_order",
-        ),
+        violates=(*ORDER, *LIVENESS),
     ),
     Mutant(
         "30-vote-ballot",
@@ -180,8 +148,8 @@ RECOVERING = [
         "merge_prefers_accepted",
         "Line 47 is left out: what anybody has COMMITTED is taken like the ACCEPTED.",
         (Edit(Recovery.merge_votes, "known.phase == COMMITTED or ", ""),),
-        killer=InCampaign("laggards", 7),
-        violates=("termination",),
+        killer=InCampaign("collecting", 4),
+        violates=LIVENESS,
     ),
     Mutant(
         "30-committed-j",
@@ -205,17 +173,16 @@ RECOVERING = [
         "tombstone_ignored",
         "What the candidate has collected comes back as ACCEPTED.",
         (
-            Edit(Recovery.merge_votes, " if not self.is_collected(id)", ""),
-            Edit(Recovery.install, "if not self.is_collected(known.id):", "if True:"),
+            Edit(Recovery.merge_votes, " if not self.is_collected(known)", ""),
+            Edit(Recovery.install, "if not self.is_collected(known):", "if True:"),
         ),
         killer=InScenario("tombstone_in_a_vote"),
-        violates=("termination",),
     ),
     Mutant(
         "30-tombstone-merge",
         "tombstone_ignored_in_votes",
         "A candidate puts into its state what it has collected.",
-        (Edit(Recovery.merge_votes, " if not self.is_collected(id)", ""),),
+        (Edit(Recovery.merge_votes, " if not self.is_collected(known)", ""),),
         redundant=True,
         survives=("Installing looks at the tombstone again; without both it dies (30-tombstone)."),
     ),
@@ -223,7 +190,7 @@ RECOVERING = [
         "30-tombstone-install",
         "tombstone_ignored_in_states",
         "A process takes from a state what it has collected.",
-        (Edit(Recovery.install, "if not self.is_collected(known.id):", "if True:"),),
+        (Edit(Recovery.install, "if not self.is_collected(known):", "if True:"),),
         redundant=True,
         survives=("Merging has looked at the tombstone already; without both it dies (30-tombstone)."),
     ),
@@ -232,8 +199,7 @@ RECOVERING = [
         "no_pull",
         "A candidate installs what it has no bodies of.",
         (Edit(Recovery.pull_bodies, "if not missing:", "if True:"),),
-        killer=InCampaign("storms", 0),
-        violates=("no_exception",),
+        killer=InCampaign("storms", 1),
     ),
     Mutant(
         "30-bodies",
@@ -245,7 +211,6 @@ RECOVERING = [
             ),
         ),
         killer=InScenario("bodies_from_two_voters"),
-        violates=("exception",),
     ),
     Mutant(
         "30-bodies-ballot",
@@ -261,7 +226,6 @@ RECOVERING = [
         "A state that a follower lacks the bodies of comes without them.",
         (Edit(Recovery.difference_to, "body if had is None else None", "None"),),
         killer=InCampaign("elections", 1),
-        violates=("no_exception",),
     ),
     Mutant(
         "30-difference",
@@ -275,29 +239,23 @@ RECOVERING = [
             ),
         ),
         killer=InCampaign("collecting", 2),
-        violates=(
-            "persist_precedes_send",
-            "no_exception",
-        ),
+        violates=INSIDE,
     ),
     Mutant(
         "30-dropped",
         "drops_are_not_told",
         "The state does not say what the follower must drop.",
         (Edit(Recovery.difference_to, "had.phase == ACCEPTED and id not in state", "False"),),
-        killer=InCampaign("laggards", 2),
-        violates=(
-            "one_message_per_lts",
-            "no_exception",
-        ),
+        killer=InCampaign("torn_transfers", 2),
+        violates=INSIDE,
     ),
     Mutant(
         "30-state-ballot",
         "state_of_a_lower_ballot",
         "Line 58's `ballot = b` is left out for lower ballots.",
         (Edit(Recovery.on_new_state, "if s.ballot < self.ballot:", "if False:"),),
-        killer=InCampaign("lagging_applications", 7),
-        violates=("ballots_rise",),
+        killer=InCampaign("crashes", 1),
+        violates=INSIDE,
     ),
     Mutant(
         "30-state-vote",
@@ -348,7 +306,7 @@ RECOVERING = [
             Edit(Recovery.on_new_state, "for part in range(s.parts)]", "for part in sorted(self.arriving)]"),
         ),
         killer=InCampaign("laggards", 7),
-        violates=("persist_precedes_send",),
+        violates=INSIDE,
     ),
     Mutant(
         "30-synced-self",
@@ -397,8 +355,8 @@ RECOVERING = [
         "no_delivery_on_leading",
         "Lines 66-68 are left out: a new leader does not deliver what it finds COMMITTED.",
         (Edit(Recovery.lead, "    self.deliver_committed()\n", ""),),
-        killer=InCampaign("elections", 3),
-        violates=("termination",),
+        killer=InCampaign("early_storms", 2),
+        violates=LIVENESS,
     ),
     Mutant(
         "30-pending",
@@ -406,7 +364,7 @@ RECOVERING = [
         "A new leader forgets that ACCEPTED messages block others.",
         (Edit(Recovery.lead, "    self.rebuild_pending()\n", ""),),
         killer=InCampaign("storms", 0),
-        violates=("termination",),
+        violates=ORDER,
     ),
     Mutant(
         "30-promise",
@@ -414,7 +372,7 @@ RECOVERING = [
         "Line 39 is left out: who votes goes on as before.",
         (Edit(Recovery.promise, "self.status, self.ballot = RECOVERING, b", "self.ballot = b"),),
         killer=InCampaign("storms", 0),
-        violates=("termination",),
+        violates=LIVENESS,
     ),
     Mutant(
         "30-promise-record",
@@ -422,7 +380,7 @@ RECOVERING = [
         "Line 40 leaves no record.",
         (Edit(Recovery.promise, "    self.persist(Promised(b))\n", ""),),
         killer=InCampaign("elections", 0),
-        violates=("persist_precedes_send",),
+        violates=INSIDE,
     ),
     Mutant(
         "30-issued",
@@ -443,15 +401,22 @@ RECOVERING = [
         "clock_goes_back",
         "B2: a state sets the clock, even back.",
         (Edit(Recovery.install, "    self.raise_clock(r.clock)\n", "    self.clock = r.clock\n"),),
-        killer=InCampaign("collecting", 2),
-        violates=("clocks_rise",),
+        killer=InCampaign("torn_transfers", 2),
+        violates=INSIDE,
     ),
     Mutant(
         "30-sticky",
         "committed_is_not_sticky",
         "B2: a state demotes what is COMMITTED here to ACCEPTED.",
         (NOT_STICKY,),
-        killer=InCampaign("collecting", 21),
-        violates=("termination",),
+        killer=InScenario("committed_is_sticky"),
+    ),
+    Mutant(
+        "30-tombstone-gts",
+        "committed_below_the_mark_comes_back",
+        "What another has COMMITTED and this process has delivered and collected comes back once its id is forgotten.",
+        (Edit(Recovery.is_collected, " or 0 < known.gts <= self.max_delivered_gts", ""),),
+        redundant=True,
+        survives="It is not pending, so it is not delivered again; it costs memory only.",
     ),
 ]

@@ -90,7 +90,7 @@ def propose_two_messages_at_one_lts(random: Random, history: History) -> History
 
 @breaks("one_gts_decided")
 def decide_another_gts(random: Random, history: History) -> History | None:
-    event, kind = random.choice([("send", "Deliver"), ("persist", "Marked"), ("committed", "Committed")])
+    event, kind = random.choice([("send", "Deliver"), ("persist", "Marked")])
     places = where(history, event, kind)
     if not places:
         return None

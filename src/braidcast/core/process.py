@@ -133,7 +133,7 @@ class Process:
         return part
 
     def recover(self, records: Iterable[Any]) -> None:
-        """Rebuild what was durable; comes before `start`."""
+        """Rebuild what was durable, in order; comes before `start`. Without records it is a first life."""
         for record in records:
             self.replays[type(record)](record)
 

@@ -144,6 +144,7 @@ def test_pieces_of_two_snapshots_are_not_mixed() -> None:
     bench.step(0, 0, Snapshot(ts(4), b"abcd"))
     old = bench.in_flight(SnapshotChunk, 0, 2)
     bench.queue.clear()
+    bench.now += bench[0].options.retry_ticks
     bench.step(0, 2, CatchUp(bench[0].cballot, 0))
     bench.step(0, 0, Snapshot(ts(4), b"wxyz"))
     new = bench.in_flight(SnapshotChunk, 0, 2)
@@ -296,3 +297,15 @@ def test_early_follower_gives_up_what_a_snapshot_holds_and_goes_on() -> None:
     bench.submit(unit(5, 0))
     bench.run()
     assert bench.order(2) == [5]
+
+
+def test_a_snapshot_on_its_way_is_not_asked_for_again() -> None:
+    """A slow transfer would otherwise start over with every heartbeat, and never end."""
+    bench = laggard(chunk_bytes=2)
+    bench.beat(0)
+    bench.step(0, 0, Snapshot(ts(4), b"abcd"))
+    bench.step(0, 2, CatchUp(bench[0].cballot, 0))
+    assert bench[0].snapshot_base is None, "the application is not asked again while the pieces travel"
+    bench.now += bench[0].options.retry_ticks
+    bench.step(0, 2, CatchUp(bench[0].cballot, 0))
+    assert bench[0].snapshot_base is not None, "they were lost"

@@ -25,6 +25,7 @@ from braidcast.protocols.whitebox.messages import (
     Transferred,
 )  # fmt: skip
 from braidcast.protocols.whitebox.ordering import Ordering
+from braidcast.protocols.whitebox.state import NEVER
 
 
 class CatchingUp(Ordering):
@@ -52,7 +53,9 @@ class CatchingUp(Ordering):
         self.send((follower,), Resend(self.cballot, gts, self.max_delivered_gts, known))
 
     def want_snapshot_for(self, follower: Pid) -> None:
-        """One snapshot at a time serves everybody who asks meanwhile."""
+        """One snapshot at a time serves everybody who asks meanwhile; what is on its way gets the time to arrive."""
+        if self.out.now - self.snapshot_sent_at.get(follower, NEVER) < self.options.retry_ticks:
+            return
         if follower not in self.snapshot_for:
             self.snapshot_for = (*self.snapshot_for, follower)
         if self.snapshot_base is None:
@@ -80,6 +83,7 @@ class CatchingUp(Ordering):
             chunk = SnapshotChunk(self.cballot, gts, self.serial, part, parts, state, piece, table, collected)
             self.send(waiting, chunk)
         for follower in waiting:
+            self.snapshot_sent_at[follower] = self.out.now
             self.resend_after(follower, gts)
 
     # -- at the follower ---------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class Delivery(State):
         leads = self.status is LEADER
         while (entry := self.pending.next_committed()) is not None:
             prev_gts = self.max_delivered_gts
-            if entry.gts > prev_gts:  # else it came by DELIVER meanwhile
+            if entry.gts > prev_gts:
                 if not leads and not self.holds_all_issued_before(entry):
                     return
                 self.deliver_next(entry)
@@ -38,6 +38,8 @@ class Delivery(State):
                     if self.others:
                         self.send(self.others, Deliver(entry.id, self.cballot, entry.lts, entry.gts, prev_gts))
                     self.send((entry.id.client,), Reply(entry.id, self.group, entry.gts))
+            elif leads:  # never, if all is right; a follower may have had it by DELIVER meanwhile
+                self.refuse("committed below what is delivered")
             self.pending.pop()
 
     def holds_all_issued_before(self, entry: Entry) -> bool:

@@ -40,6 +40,7 @@ class Election(Recovery):
         now = self.out.now
         self.acked_at = dict.fromkeys(self.others, now)
         self.applied = {}
+        self.snapshot_sent_at = {}
         self.settled_at = now
         self.cancel_timer(Suspect())
         self.set_timer(Beat(), self.options.heartbeat_ticks)
@@ -100,7 +101,7 @@ class Election(Recovery):
         self.wait_for_leader()
         if h.ballot > self.cballot:
             return self.join(sender, h.ballot)
-        if h.gts > self.max_delivered_gts:
+        if h.gts > self.max_delivered_gts and not self.receives_snapshot():
             self.asked = self.max_delivered_gts
             self.send((sender,), CatchUp(self.cballot, self.max_delivered_gts))
         for group, gts in h.stable:
@@ -118,6 +119,11 @@ class Election(Recovery):
             self.arrived = len(self.arriving)
             return
         self.send((leader,), self.vote())
+
+    def receives_snapshot(self) -> bool:
+        """Whether pieces of a snapshot have come since the last heartbeat: then asking again would start it over."""
+        before, self.arrived = self.arrived, len(self.chunks)
+        return self.arrived > before
 
     def wait_for_leader(self) -> None:
         """Suspect the leader if it stays silent; wait longer after every attempt that failed."""

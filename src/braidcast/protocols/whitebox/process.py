@@ -21,9 +21,10 @@ class WhiteBox(Election):
     __slots__ = ()
 
     def recover(self, records: Iterable[Any]) -> None:
-        """From the log; a process that has records has lived before."""
-        self.recovered = True
-        super().recover(records)
+        """From the log. A process that has records has lived before; one without never said anything (`Started`)."""
+        kept = list(records)
+        self.recovered = bool(kept)
+        super().recover(kept)
 
     def start(self, applied: int = 0) -> None:
         """Lead ballot 0 if this is the first life of the first member; otherwise wait for a leader."""

@@ -41,7 +41,7 @@ class State(Process):
         # leader recovery, at the candidate and at its followers
         "arrived", "arriving", "bodies", "merged", "serial", "synced", "votes",
         # catch-up
-        "asked", "chunks", "snapshot_base", "snapshot_for",
+        "asked", "chunks", "snapshot_base", "snapshot_for", "snapshot_sent_at",
     )  # fmt: skip
 
     def __init__(self, out: Outbox, topology: Topology, options: Options) -> None:
@@ -121,6 +121,7 @@ class State(Process):
         """The mark at which this follower last asked for what it misses."""
         self.chunks: dict[int, SnapshotChunk] = {}
         self.snapshot_for: tuple[Pid, ...] = ()
+        self.snapshot_sent_at: dict[Pid, Ticks] = {}
         self.snapshot_base: tuple[Timestamp, tuple[Known, ...], DedupState, Timestamp] | None = None
         """What goes with the snapshot that the application was asked for: as it was when it was asked."""
 
