@@ -3,7 +3,7 @@
 A line is a setting, something that happens, or an expectation; `#` begins a comment. `at T` says when something
 happens; in a `manual` scenario nothing moves unless a line says so, and lines happen one after another. Times may be
 negative: what is multicast before 0 prepares the scene and is not reported. The tables below hold
-every form; `scenario_files/README.md` explains them.
+every form; `docs/scenarios.md` explains them.
 """
 
 from __future__ import annotations
