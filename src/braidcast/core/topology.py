@@ -7,7 +7,7 @@ are state of the protocol that changes them. Groups are numbered from 0 and disj
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from braidcast.core.ballots import PIDS_MAX
 from braidcast.core.errors import TopologyError
@@ -40,8 +40,7 @@ class Topology:
     def _check(self) -> None:
         if not self.groups:
             raise TopologyError("a topology needs at least one group: try 2x3 for two groups of three")
-        if len(self.groups) > GROUPS_MAX:
-            raise TopologyError(f"{len(self.groups)} groups are too many: at most {GROUPS_MAX}")
+        _require_at_most(GROUPS_MAX, len(self.groups), "groups")
         seen: dict[Pid, int] = {}
         for g, members in enumerate(self.groups):
             if not members:
@@ -60,8 +59,9 @@ class Topology:
         """Groups of the given sizes, processes numbered from 0: `of_sizes(3, 1)` is (0, 1, 2) and (3,)."""
         if any(size < 1 for size in sizes):
             raise TopologyError(f"a group of {min(sizes)} members is impossible: give every group at least one")
-        starts = [sum(sizes[:g]) for g in range(len(sizes))]
-        return cls(*(range(start, start + size) for start, size in zip(starts, sizes, strict=True)))
+        _require_at_most(GROUPS_MAX, len(sizes), "groups")
+        _require_at_most(PIDS_MAX, sum(sizes), "processes")
+        return cls(*(range(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)))
 
     @classmethod
     def parse(cls, text: str) -> Topology:
@@ -71,7 +71,9 @@ class Topology:
             count, times, size = part.rpartition("x")
             if not size.isdecimal() or (times and not count.isdecimal()):
                 raise TopologyError(f"topology {text!r} is not readable: write 2x3, or 3+1, or 2x3+5")
-            sizes += [int(size)] * (int(count) if times else 1)
+            groups = _number(count) if times else 1
+            _require_at_most(GROUPS_MAX, len(sizes) + groups, "groups")  # before they are made
+            sizes += [_number(size)] * groups
         return cls.of_sizes(*sizes)
 
     @property
@@ -132,3 +134,13 @@ class Topology:
         if found is None:
             found = self._quorums[dest] = tuple((self.mask[g], self.quorum[g]) for g in dest)
         return found
+
+
+def _number(digits: str) -> int:
+    """The number, or one that is too large as well: the conversion of endless digits takes for ever, or fails."""
+    return int(digits[:20])
+
+
+def _require_at_most(most: int, count: int, what: str) -> None:
+    if count > most:
+        raise TopologyError(f"{count} {what} are too many: at most {most}")
