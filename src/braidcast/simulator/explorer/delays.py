@@ -15,15 +15,14 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from array import array
 from typing import NamedTuple
 
-from braidcast.simulator.explorer.environment import Budget, Effect, Environment, Locals
-from braidcast.simulator.explorer.moves import Delay, Move
+from braidcast.simulator.explorer.environment import Budget, Effect, Locals
+from braidcast.simulator.explorer.moves import Delay
 from braidcast.simulator.explorer.queues import Event
-from braidcast.simulator.explorer.report import Findings, Limits, Report
-from braidcast.simulator.explorer.search import BYTES_OF_AN_INT, BYTES_OF_PARENT, CHECK_EVERY, move_of, outcomes_of
+from braidcast.simulator.explorer.report import Limits, Report
 from braidcast.simulator.explorer.steps import Steps
+from braidcast.simulator.explorer.trail import BYTES_OF_AN_INT, BYTES_OF_PARENT, CHECK_EVERY, Trail
 
 Flight = tuple[Event, ...]
 
@@ -38,22 +37,13 @@ class Timed(NamedTuple):
     number: int
 
 
-class DelayBounded:
+class DelayBounded(Trail):
     """One search with a bound on delays."""
 
     def __init__(self, steps: Steps, limits: Limits, bound: int) -> None:
-        self.steps = steps
-        self.environment = Environment(steps)
-        self.findings = Findings(limits)
-        self.limits = limits
+        super().__init__(steps, limits)
         self.bound = bound
-        self.parents = array("Q")
-        self.moves = array("l")
-        self._special: list[Move] = []
         self._delays: dict[Event, int] = {}
-        self._checked: set[tuple[int, ...]] = set()
-        self._checked_ends: set[tuple[int, ...]] = set()
-        self.transitions = 0
         self.seen: set[int] = set()
 
     def run(self) -> Report:
@@ -72,7 +62,7 @@ class DelayBounded:
             stopped_by=findings.stopped_by, violations=tuple(findings.violations), transitions=self.transitions,
             executed=steps.executed, local_states=steps.count(), seconds=time.perf_counter() - began,
             bytes_per_state=(sys.getsizeof(self.seen) + (BYTES_OF_AN_INT + BYTES_OF_PARENT) * states) // states,
-            terminal=outcomes_of(steps, findings),
+            terminal=self.outcomes(),
         )  # fmt: skip
 
     def _run(self, began: float) -> int:
@@ -163,7 +153,9 @@ class DelayBounded:
                     self._end(state)
             if not (idle and environment.is_spent(budget)):
                 self._expand_environment(state, made)
-            if self.findings.stopped_by or (not count % CHECK_EVERY and self._is_over(began)):
+            if self.findings.stopped_by:
+                break
+            if not count % CHECK_EVERY and self._is_over(len(seen), began, self.transitions):
                 break
         return made, delayed
 
@@ -210,39 +202,3 @@ class DelayBounded:
             return tuple([e for e in flight if receiver[e] != effect.lost_to])
         ends = {self.steps.pids[index] for index in effect.lost_between}
         return tuple([e for e in flight if {of[e][0], of[e][1]} != ends])
-
-    def _is_over(self, began: float) -> bool:
-        limits, states = self.limits, len(self.seen)
-        if limits.progress:
-            limits.progress(states, self.transitions)
-        if limits.states is not None and states > limits.states:
-            self.findings.stopped_by = "states"
-        elif limits.seconds is not None and time.perf_counter() - began > limits.seconds:
-            self.findings.stopped_by = "seconds"
-        return self.findings.stopped_by is not None
-
-    def _check(self, state: Timed) -> None:
-        steps = self.steps
-        for local in state.locals:
-            if steps.error[local]:
-                self.findings.add([("no exception", steps.error[local])], lambda: self.path(state.number))
-        views = tuple([steps.view[local] for local in state.locals])
-        if views not in self._checked:
-            self._checked.add(views)
-            self.findings.add(steps.judge(state.locals, at_end=False), lambda: self.path(state.number))
-
-    def _end(self, state: Timed) -> None:
-        steps = self.steps
-        self.findings.outcomes.add(tuple([steps.delivered[local] for local in state.locals]))
-        views = tuple([steps.end_view[local] for local in state.locals])
-        if views not in self._checked_ends:
-            self._checked_ends.add(views)
-            self.findings.add(steps.judge(state.locals, at_end=True), lambda: self.path(state.number))
-
-    def path(self, number: int) -> tuple[Move, ...]:
-        """The moves that lead to a state; delays are told, though they change no process."""
-        path: list[Move] = []
-        while number:
-            path.append(move_of(self.steps, self._special, self.moves[number]))
-            number = self.parents[number]
-        return tuple(reversed(path))

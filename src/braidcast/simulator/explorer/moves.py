@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from braidcast.core.topology import Pid
@@ -66,25 +66,25 @@ class Delay(NamedTuple):
 Move = Deliver | Fire | Restart | Stop | Lose | Resubmit | ClockStep | Delay
 
 
-def show(move: Move) -> str:
-    """One line for a person; a scenario file writes moves in its own way."""
+def show(move: Move, name: Callable[[Pid], str] = str) -> str:
+    """One line, as in a scenario file; `name` says what a process or client is called there."""
     match move:
         case Deliver(sender, to, message):
-            return f"step {to} <- {sender} {type(message).__name__}"
+            return f"step {name(to)} <- {name(sender)} {type(message).__name__}"
         case Fire(pid, timer):
-            return f"fire {pid} {type(timer).__name__}"
+            return f"fire {name(pid)} {type(timer).__name__}"
         case Restart(pid):
-            return f"restart {pid}"
+            return f"restart {name(pid)}"
         case Stop(pid):
-            return f"crash {pid}"
+            return f"crash {name(pid)}"
         case Lose(one, other):
-            return f"break {one} {other}"
+            return f"break {name(one)} {name(other)}"
         case Resubmit(client):
-            return f"resubmit {client}"
+            return f"resubmit {name(client)}"
         case ClockStep(pid, wall):
-            return f"clock {pid} {wall}"
+            return f"clock {name(pid)} {wall}"
         case Delay(sender, to, message):
-            return f"# delayed: {to} <- {sender} {type(message).__name__}"
+            return f"# delayed: {name(to)} <- {name(sender)} {type(message).__name__}"
 
 
 def show_all(moves: Iterable[Move]) -> str:

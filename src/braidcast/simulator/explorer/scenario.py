@@ -11,7 +11,7 @@ from typing import Any
 
 from braidcast.core.client import Multicast
 from braidcast.core.topology import Pid
-from braidcast.simulator.explorer.moves import ClockStep, Deliver, Fire, Lose, Move, Restart, Resubmit, Stop
+from braidcast.simulator.explorer.moves import show
 from braidcast.simulator.explorer.report import Violation
 from braidcast.simulator.explorer.setup import FIRST_CLIENT, NOW, Setup
 
@@ -27,7 +27,7 @@ def scenario_of(setup: Setup, violation: Violation) -> str:
     lines.append("")
     lines += [f"clock {pid} {readings[0]}" for pid, readings in setup.walls.items()]
     lines += _submissions(setup)
-    lines += [_line(move) for move in violation.moves]
+    lines += [show(move, _name) for move in violation.moves]
     lines += ["", "expect no violations"]
     return "\n".join(lines) + "\n"
 
@@ -70,23 +70,3 @@ def _submissions(setup: Setup) -> list[str]:
 def _name(pid: Pid) -> str:
     """Clients are called by their number, processes by their pid."""
     return f"client{pid - FIRST_CLIENT + 1}" if pid >= FIRST_CLIENT else str(pid)
-
-
-def _line(move: Move) -> str:
-    match move:
-        case Deliver(sender, to, message):
-            return f"step {to} <- {_name(sender)} {type(message).__name__}"
-        case Fire(pid, timer):
-            return f"fire {pid} {type(timer).__name__}"
-        case Restart(pid):
-            return f"restart {pid}"
-        case Stop(pid):
-            return f"crash {pid}"
-        case Lose(one, other):
-            return f"break {one} {other}"
-        case Resubmit(client):
-            return f"resubmit {_name(client)}"
-        case ClockStep(pid, wall):
-            return f"clock {pid} {wall}"
-        case _:
-            return f"# delayed: {move.to} <- {_name(move.sender)} {type(move.message).__name__}"

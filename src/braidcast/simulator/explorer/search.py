@@ -13,20 +13,15 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from array import array
 from typing import NamedTuple
 
-from braidcast.simulator.explorer.environment import Budget, Effect, Environment, Locals
-from braidcast.simulator.explorer.moves import Deliver, Fire, Move
+from braidcast.simulator.explorer.environment import Budget, Effect, Locals
 from braidcast.simulator.explorer.queues import Queue
-from braidcast.simulator.explorer.report import Findings, Limits, Outcome, Report
+from braidcast.simulator.explorer.report import Limits, Report
 from braidcast.simulator.explorer.steps import Steps
+from braidcast.simulator.explorer.trail import BYTES_OF_AN_INT, BYTES_OF_PARENT, CHECK_EVERY, Trail
 
 Net = dict[Queue, Queue]
-BYTES_OF_AN_INT = 36
-BYTES_OF_PARENT = 12
-CHECK_EVERY = 4096
-"""States between two looks at the limits."""
 
 
 class State(NamedTuple):
@@ -40,22 +35,12 @@ class State(NamedTuple):
     """In the order of discovery."""
 
 
-class Search:
+class Search(Trail):
     """One exhaustive search."""
 
     def __init__(self, steps: Steps, limits: Limits) -> None:
-        self.steps = steps
+        super().__init__(steps, limits)
         self.queues = steps.queues
-        self.environment = Environment(steps)
-        self.findings = Findings(limits)
-        self.limits = limits
-        self.parents = array("Q")
-        self.moves = array("l")
-        self._special: list[Move] = []
-        self._checked: set[tuple[int, ...]] = set()
-        self._checked_ends: set[tuple[int, ...]] = set()
-        self._env_seen: set[int] = set()
-        self.transitions = 0
 
     def run(self) -> Report:
         """Search until all is covered or a limit is met."""
@@ -73,7 +58,7 @@ class Search:
             exhausted=findings.stopped_by is None, delay_bound=None,
             stopped_by=findings.stopped_by, violations=tuple(findings.violations), transitions=self.transitions,
             executed=steps.executed, local_states=steps.count(), seconds=time.perf_counter() - began,
-            bytes_per_state=self._seen_bytes // states, terminal=outcomes_of(steps, findings),
+            bytes_per_state=self._seen_bytes // states, terminal=self.outcomes(),
         )  # fmt: skip
 
     def _run(self, began: float) -> tuple[int, int]:
@@ -164,20 +149,10 @@ class Search:
                 self._end(state)
             if findings.stopped_by:
                 break
-            if not count % CHECK_EVERY and self._is_over(len(seen), began, transitions):
+            if not count % CHECK_EVERY and self._is_over(len(seen), began, self.transitions + transitions):
                 break
         self.transitions += transitions
         return next_level
-
-    def _is_over(self, states: int, began: float, transitions: int) -> bool:
-        limits = self.limits
-        if limits.progress:
-            limits.progress(states, self.transitions + transitions)
-        if limits.states is not None and states > limits.states:
-            self.findings.stopped_by = "states"
-        elif limits.seconds is not None and time.perf_counter() - began > limits.seconds:
-            self.findings.stopped_by = "seconds"
-        return self.findings.stopped_by is not None
 
     def _expand_environment(self, state: State, seen: set[int], next_level: list[State]) -> int:
         transitions = 0
@@ -229,43 +204,3 @@ class Search:
                     net[channel] = queues.closed(channel)
                     mark ^= queues.mark[net[channel]]
         return mark
-
-    def _check(self, state: State) -> None:
-        steps = self.steps
-        for local in state.locals:
-            if steps.error[local]:
-                self.findings.add([("no exception", steps.error[local])], lambda: self.path(state.number))
-        views = tuple([steps.view[local] for local in state.locals])
-        if views not in self._checked:
-            self._checked.add(views)
-            self.findings.add(steps.judge(state.locals, at_end=False), lambda: self.path(state.number))
-
-    def _end(self, state: State) -> None:
-        """A final state: the environment may still do something, but nothing has to happen any more."""
-        steps = self.steps
-        self.findings.outcomes.add(tuple([steps.delivered[local] for local in state.locals]))
-        views = tuple([steps.end_view[local] for local in state.locals])
-        if views not in self._checked_ends:
-            self._checked_ends.add(views)
-            self.findings.add(steps.judge(state.locals, at_end=True), lambda: self.path(state.number))
-
-    def path(self, number: int) -> tuple[Move, ...]:
-        """The moves that lead to a state."""
-        path: list[Move] = []
-        while number:
-            path.append(move_of(self.steps, self._special, self.moves[number]))
-            number = self.parents[number]
-        return tuple(reversed(path))
-
-
-def move_of(steps: Steps, special: list[Move], number: int) -> Move:
-    """The move behind a number: an event, or from -1 downwards one of the special ones."""
-    if number < 0:
-        return special[-number - 1]
-    sender, to, message = steps.event[number]
-    return Fire(to, message) if steps.is_timer[number] else Deliver(sender, to, message)
-
-
-def outcomes_of(steps: Steps, findings: Findings) -> tuple[Outcome, ...]:
-    """The outcomes that were found, in a stable order."""
-    return tuple([tuple([steps.logs[number] for number in outcome]) for outcome in sorted(findings.outcomes)])
