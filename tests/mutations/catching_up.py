@@ -12,10 +12,7 @@ from braidcast.protocols.whitebox.delivery import Delivery
 from braidcast.protocols.whitebox.election import Election
 from braidcast.protocols.whitebox.process import WhiteBox
 
-TABLE_NOW = Edit(
-    CatchingUp.on_snapshot, "gts, known, dedup, collected = self.snapshot_base",
-    "gts, known, dedup, collected = self.snapshot_base; dedup = self.dedup.export()",
-)  # fmt: skip
+TABLE_NOW = Edit(CatchingUp.on_snapshot, "rest.dedup, base.collected", "self.dedup.export(), base.collected")
 
 CATCHING_UP = [
     Mutant(
@@ -74,7 +71,7 @@ CATCHING_UP = [
         "24-no-table",
         "snapshot_without_table",
         "A snapshot comes without the dedup table.",
-        (Edit(CatchingUp.redo_transferred, "    self.dedup.load(r.dedup, self.out.now)\n", ""),),
+        (Edit(CatchingUp.redo_transferred, "    self.dedup.load(r.dedup)\n", ""),),
         killer=InCampaign("relays", 3),
         violates=ORDER,
     ),
@@ -165,7 +162,7 @@ CATCHING_UP = [
         "24-asked",
         "answer_to_another_question",
         "An application's state is sent as that of another point.",
-        (Edit(CatchingUp.on_snapshot, " or self.snapshot_base[0] != s.gts", ""),),
+        (Edit(CatchingUp.on_snapshot, " or base.gts != s.gts", ""),),
         redundant=True,
         survives=("One question is open at a time, and the application answers each once."),
     ),
@@ -173,7 +170,7 @@ CATCHING_UP = [
         "24-leads",
         "snapshot_after_leading",
         "A process that no longer leads sends the snapshot that it asked for.",
-        (Edit(CatchingUp.on_snapshot, "if self.status is not LEADER:", "if False:"),),
+        (Edit(CatchingUp.on_snapshot, " or self.status is not LEADER", ""),),
         redundant=True,
         survives=("What was true of the log when it led is still true."),
     ),

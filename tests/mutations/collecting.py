@@ -208,7 +208,7 @@ COLLECTING = [
         "22-mark",
         "complete_below_ignored",
         "The client's word that all below is complete is taken for `never seen`.",
-        (Edit(DedupTable.delivered_at, "if id[2] < session.complete_below:", "if False:"),),
+        (Edit(DedupTable.delivered_at, "found = session.find(id[2])", "found = session.delivered.get(id[2])"),),
         killer=InCampaign("laggards", 0),
         violates=ORDER,
     ),
@@ -216,25 +216,22 @@ COLLECTING = [
         "22-checkpoint",
         "checkpoint_without_dedup",
         "A checkpoint forgets the dedup table.",
-        (Edit(WhiteBox.redo_checkpoint, "    self.dedup.load(r.dedup, self.out.now)\n", ""),),
+        (Edit(WhiteBox.redo_checkpoint, "    self.dedup.load(r.dedup)\n", ""),),
         killer=InCampaign("relays", 6),
         violates=ORDER,
     ),
     Mutant(
-        "22-expiry",
-        "live_session_expires",
-        "A session is expired although something of it is in the works.",
-        (Edit(Collection.on_sweep, "if not self.has_entry_of(client, session):", "if True:"),),
-        survives=(
-            "Nothing that is in the works needs the table of its session. But see the report: "
-            "expiry and collection together do."
-        ),
+        "22-leader",
+        "leader_is_refused_as_a_client",
+        "The leader of another group is refused because the client's session is expired here.",
+        (Edit(Ordering.may_propose, "sender not in self.home and ", ""),),
+        killer=InScenario("session_expires_in_one_group"),
     ),
     Mutant(
         "22-everywhere",
         "expires_without_laggards",
-        "A session expires although a member that is behind may hold something of it as ACCEPTED.",
-        (Edit(Collection.on_sweep, ", self.everywhere)", ", 1 << 62)"),),
+        "The table of an expired session goes although a member that is behind may hold something of it as ACCEPTED.",
+        (Edit(Collection.on_sweep, "self.dedup.bury(self.everywhere)", "self.dedup.bury(1 << 62)"),),
         killer=InScenario("expired_tombstone_in_a_vote"),
     ),
 ]

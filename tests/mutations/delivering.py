@@ -73,8 +73,8 @@ DELIVERING = [
         (
             Edit(
                 Delivery.on_deliver,
-                "if d.prev_gts > self.max_delivered_gts or entry is None or entry.body is None:",
-                "if entry is None or entry.body is None:\n"
+                "if d.prev_gts > self.max_delivered_gts or entry is None or not self.find_body(entry):",
+                "if entry is None or not self.find_body(entry):\n"
                 "        self.max_delivered_gts = d.gts\n"
                 "        return None\n"
                 "    if d.prev_gts > self.max_delivered_gts:",
@@ -130,7 +130,7 @@ DELIVERING = [
         (
             Edit(
                 Ordering.acknowledge,
-                "    elif behind:\n        self.persist(Accepted(entry.body, mine.lts, self.clock))\n",
+                "    elif behind:\n        self.persist(Accepted(body, mine.lts, self.clock))\n",
                 "",
             ),
         ),

@@ -27,8 +27,8 @@ EARLY = [
             ),
             Edit(
                 Ordering.acknowledge,
-                "        entry.phase, entry.lts = ACCEPTED, mine.lts\n",
-                "        entry.phase, entry.lts = ACCEPTED, mine.lts\n"
+                "        entry.phase, entry.lts, entry.body = ACCEPTED, mine.lts, body\n",
+                "        entry.phase, entry.lts, entry.body = ACCEPTED, mine.lts, body\n"
                 "        if self.delivers_early: self.pending.push(mine.lts, entry)\n",
             ),
         ),

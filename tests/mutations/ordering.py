@@ -293,7 +293,7 @@ ORDERING = [
         "27-expired",
         "expired_session",
         "A message of an expired session is taken for new.",
-        (Edit(Ordering.may_propose, "if self.dedup.is_expired(m.id):", "if False:"),),
+        (Edit(Ordering.may_propose, "if sender not in self.home and self.dedup.is_expired(m.id):", "if False:"),),
         killer=InScenario("expired_session"),
     ),
     Mutant(
@@ -301,11 +301,11 @@ ORDERING = [
         "ack_without_body",
         "An ACCEPT is acknowledged although the body is not here.",
         (
-            Edit(Ordering.acknowledge, " or entry.body is None", ""),
+            Edit(Ordering.acknowledge, "if body is None:", "if False:"),
             Edit(
                 Ordering.acknowledge,
-                "    self.persist(Accepted(entry.body, mine.lts, self.clock))\n    elif",
-                "    if entry.body is not None: self.persist(Accepted(entry.body, mine.lts, self.clock))\n    elif",
+                "    self.persist(Accepted(body, mine.lts, self.clock))\n    elif",
+                "    if body is not None: self.persist(Accepted(body, mine.lts, self.clock))\n    elif",
             ),
         ),
         redundant=True,

@@ -19,8 +19,9 @@ from braidcast.cli.progress import Progress
 from braidcast.core.protocol import Protocol
 from braidcast.core.topology import Topology
 from braidcast.history.store import write_history
-from braidcast.simulator.fuzz import Campaign, fuzz_one
+from braidcast.simulator.fuzz import SOMETIMES_RUNS_MIN, Campaign, fuzz_one
 from braidcast.simulator.fuzz import fuzz as run_campaign
+from braidcast.simulator.fuzz_plans import check_options
 from braidcast.simulator.shrink import shrink
 
 
@@ -64,7 +65,7 @@ def fuzz(
     topology = None if shape is None else Topology.parse(shape)
     if topology is not None:
         protocol.check_topology(topology)
-    protocol.parse_options(options)
+    check_options(protocol, options)
     if replay is not None:
         return _replay(protocol, replay, options, topology, shrink_to, history, as_json)
     if shrink_to is not None or history is not None:
@@ -94,6 +95,8 @@ def _show(campaign: Campaign) -> None:
         click.echo(f"VIOLATION  {failure}")
     for name in campaign.never_seen:
         click.echo(f"NEVER SEEN  {name}: the campaign proves nothing about it; run more, or without --option")
+    if campaign.too_few:
+        click.echo(f"too few runs to demand that each kind of fault was seen: {SOMETIMES_RUNS_MIN} would do")
     if campaign.ok:
         click.echo("every property held in every run")
 

@@ -23,7 +23,6 @@ def _paced_whitebox(options: whitebox.Options, delay: Ticks) -> whitebox.Options
         suspect_ticks=20 * delay,
         retry_ticks=12 * delay,
         forget_ticks=400 * delay,
-        session_ticks=1 << 50,
     )
 
 
@@ -47,11 +46,14 @@ WHITEBOX = Protocol(
     variants=(
         {},
         {"follower_delivery": "early"},
-        {"chunk_entries": "2", "chunk_bytes": "16", "laggard_entries": "6"},
+        {"chunk_entries": "2", "chunk_bytes": "16", "laggard_entries": "6", "sessions_max": "5"},
         {"follower_delivery": "early", "chunk_entries": "1", "laggard_entries": "4"},
         {"prevote": "off"},
     ),
-    sometimes=("leading", "retried", "caught_up", "snapshot_installed", "redelivered", "collected", "stepped_down"),
+    sometimes=(
+        "leading", "retried", "caught_up", "snapshot_installed", "redelivered", "collected", "stepped_down",
+        "sessions_expired",
+    ),
 )
 
 PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (SKEEN, WHITEBOX)}

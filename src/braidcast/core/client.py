@@ -32,7 +32,8 @@ class Multicast:
     A client may form a batch: one unit with one id that stands for `batch_count` messages of its own, numbered from
     `batch_first` in a space of their own. The payload stays opaque. The batch is ordered as a whole, and each of its
     messages is delivered once even if the client puts it into a second batch after a time-out.
-    `complete_below` is the client's word that all its units with a lower seq in this session are complete everywhere.
+    `complete_below` is the client's word that all its units with a lower seq in this session are complete everywhere,
+    `batch_complete_below` the same for the messages in its batches; without it, these are remembered one by one.
     """
 
     id: MessageId
@@ -41,6 +42,7 @@ class Multicast:
     complete_below: int = 1
     batch_first: int = 0
     batch_count: int = 0
+    batch_complete_below: int = 0
 
 
 @message

@@ -38,8 +38,16 @@ class Protocol:
     sometimes: tuple[str, ...] = ()
     """Notes (snake_case) that a campaign with faults must have seen at least once, or it proves nothing."""
 
-    def parse_options(self, pairs: Mapping[str, str]) -> Any:
-        """The protocol's options with the given ones set from text."""
+    def parse_options(self, pairs: Mapping[str, str], base: Any = None) -> Any:
+        """Options with the given ones set from text; all others as in `base`, by default the protocol's defaults."""
+        values = self.parse_values(pairs)
+        try:
+            return dataclasses.replace(self.options() if base is None else base, **values)
+        except ValueError as error:
+            raise OptionError(f"{self.name}: {error}") from None
+
+    def parse_values(self, pairs: Mapping[str, str]) -> dict[str, Any]:
+        """The values of some options from text; whether they suit the others is not looked at."""
         kinds = get_type_hints(self.options)
         known = [f.name for f in dataclasses.fields(self.options)]
         values: dict[str, Any] = {}
@@ -47,10 +55,7 @@ class Protocol:
             if name not in known:
                 raise OptionError(f"{self.name} has no option {name!r}: it has {', '.join(known) or 'none'}")
             values[name] = _value(self.name, name, kinds[name], text)
-        try:
-            return self.options(**values)
-        except ValueError as error:
-            raise OptionError(f"{self.name}: {error}") from None
+        return values
 
 
 def _value(protocol: str, name: str, kind: Any, text: str) -> Any:

@@ -115,7 +115,9 @@ class Client(Endpoint):
             first, self.numbered = self.numbered, self.numbered + count
         lowest = next(iter(self.units)).seq if self.units else self.seq
         id = MessageId(self.pid, self.session, self.seq)
-        multicast = Multicast(id, dest, payload, lowest, first or 0, count)
+        batches = [unit.multicast.batch_first for unit in self.units.values() if unit.multicast.batch_count]
+        complete = min([*batches, first or 0]) if count else 0
+        multicast = Multicast(id, dest, payload, lowest, first or 0, count, complete)
         self.submitted.append(multicast)
         self.units[id] = Unit(multicast, self.world.now)
         if self.recorder is not None:

@@ -7,6 +7,7 @@ how many processes it was spread over: runs are looked at in order of their inde
 from __future__ import annotations
 
 import multiprocessing
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from braidcast.core.protocol import Protocol
 from braidcast.core.topology import Topology
 from braidcast.properties.sometimes import sometimes
 from braidcast.properties.violation import Violation
-from braidcast.simulator.fuzz_plans import draw_plan, seed_of
+from braidcast.simulator.fuzz_plans import check_options, draw_plan, seed_of
 from braidcast.simulator.judge import judge
 from braidcast.simulator.plan import SimulationPlan
 from braidcast.simulator.run import Result, simulate
@@ -56,6 +57,8 @@ class Campaign:
     counters: Counter[str] = field(default_factory=Counter)
     never_seen: list[str] = field(default_factory=list)
     """What the campaign should have seen and did not; then it proves nothing."""
+    too_few: bool = False
+    """Whether it had too few runs to judge what was never seen."""
 
     @property
     def ok(self) -> bool:
@@ -100,7 +103,7 @@ def replay_command(protocol: Protocol, seed: int, options: Mapping[str, str], to
         words += ["--option", f"{name}={value}"]
     if topology is not None:
         words += ["--topology", topology.shape]
-    return " ".join(words)
+    return shlex.join(words)
 
 
 def fuzz_one(
@@ -125,6 +128,7 @@ def fuzz(
 ) -> Campaign:
     """A campaign; it ends early after `failures_max` failing runs."""
     options = options or {}
+    check_options(protocol, options)
     campaign = Campaign(protocol.name, seed)
     work = _Work(protocol, seed, runs, options, topology)
     for report in _reports(work, jobs):
@@ -133,8 +137,10 @@ def fuzz(
             progress(campaign.runs, campaign.violations)
         if failures_max is not None and len(campaign.failures) >= failures_max:
             break
-    if protocol.tolerates_faults and campaign.runs >= SOMETIMES_RUNS_MIN:
-        campaign.never_seen = [str(missing) for missing in sometimes(campaign.counters, protocol.sometimes)]
+    if protocol.tolerates_faults and protocol.sometimes:
+        campaign.too_few = campaign.runs < SOMETIMES_RUNS_MIN
+        if not campaign.too_few:
+            campaign.never_seen = [str(missing) for missing in sometimes(campaign.counters, protocol.sometimes)]
     return campaign
 
 

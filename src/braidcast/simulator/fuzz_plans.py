@@ -21,10 +21,13 @@ from braidcast.simulator.disk import DiskPlan
 from braidcast.simulator.faults import FaultRates
 from braidcast.simulator.load import ClientPlan, Load
 from braidcast.simulator.network import NetworkPlan, Regions
+from braidcast.simulator.pacing import paced_options
 from braidcast.simulator.plan import Limits, SimulationPlan
 
 SEED_BYTES = 6
 TOPOLOGY_TRIES = 20
+UNITS: tuple[Ticks, ...] = (8, 20, 100)
+"""One delay of a run's network, in ticks."""
 
 
 def seed_of(base: int, index: int) -> int:
@@ -35,18 +38,17 @@ def seed_of(base: int, index: int) -> int:
 def draw_plan(
     protocol: Protocol, seed: int, options: Mapping[str, str] | None = None, topology: Topology | None = None
 ) -> SimulationPlan:
-    """The plan of the run with that seed; given options and topology come before drawn ones."""
+    """The plan of the run with that seed; given options and topology come before drawn ones and before the pace."""
     random = Random(f"{seed} plan")
     drawn = _topology(random, protocol)
     variant = random.choice(list(protocol.variants)) if protocol.variants else {}
-    unit = random.choice((8, 20, 100))
-    chosen = protocol.parse_options({**variant, **(options or {})})
+    unit = random.choice(UNITS)
     faults = protocol.tolerates_faults
     topology = topology or drawn
     return SimulationPlan(
         protocol=protocol,
         topology=topology,
-        options=protocol.paced(chosen, unit),
+        options=paced_options(protocol, {**variant, **(options or {})}, unit),
         seed=seed,
         network=_network(random, topology, unit, faults=faults),
         disk=DiskPlan(
@@ -68,6 +70,13 @@ def draw_plan(
         faults=_faults(random, unit) if faults else (),
         limits=Limits(settle=80 * unit, grace=20_000 * unit),
     )
+
+
+def check_options(protocol: Protocol, options: Mapping[str, str]) -> None:
+    """Fail unless the options suit every run that a campaign may draw: better before it than in its middle."""
+    for variant in protocol.variants or ({},):
+        for unit in UNITS:
+            paced_options(protocol, {**variant, **options}, unit)
 
 
 def _topology(random: Random, protocol: Protocol) -> Topology:

@@ -17,6 +17,7 @@ from braidcast.simulator.disk import DiskPlan
 from braidcast.simulator.faults import Fault, FaultKind
 from braidcast.simulator.load import ClientPlan, Submission, clients_of
 from braidcast.simulator.network import NetworkPlan
+from braidcast.simulator.pacing import paced_options
 from braidcast.simulator.plan import Limits, SimulationPlan
 from braidcast.simulator.scenario_text import Line, Scenario, ScenarioError
 
@@ -81,16 +82,13 @@ def plan_of(
 
 
 def options_of(scenario: Scenario, protocol: Protocol, given: Mapping[str, str]) -> Any:
-    """The protocol's options as the file and then the caller set them."""
+    """The protocol's options as the file's pace, the file's options and then the caller set them."""
     pairs = {line.words["word"]: line.words["value"] for line in scenario.settings_of("option")}
     paced = scenario.setting("paced")
     try:
-        options = protocol.options() if paced is None else protocol.paced(protocol.options(), paced.number("n"))
-        chosen = protocol.parse_options({**pairs, **given})
+        return paced_options(protocol, {**pairs, **given}, None if paced is None else paced.number("n"))
     except BraidcastError as error:
         raise ScenarioError(f"{scenario.name}: {error}") from None
-    # Pacing sets time-outs; what the file or the caller says in so many words comes before it.
-    return dataclasses.replace(options, **{name: getattr(chosen, name) for name in {**pairs, **given}})
 
 
 def is_fault(line: Line) -> bool:

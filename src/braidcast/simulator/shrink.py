@@ -244,8 +244,3 @@ _PLAINER: tuple[Callable[[SimulationPlan], SimulationPlan], ...] = (
     lambda plan: replace(plan, network=NetworkPlan(delay=_usual_delay(plan), lose=plan.network.lose)),
 )
 """Ways to make everything around the processes plainer, one at a time."""
-
-
-def size_of(plan: SimulationPlan) -> tuple[int, int, int]:
-    """How many processes, messages and faults: what shrinking makes smaller."""
-    return len(plan.topology.pids), len(_list(plan.load)), len(_list(plan.faults))

@@ -18,7 +18,7 @@ def unit(
 
 def test_what_was_not_delivered_is_unknown() -> None:
     table = DedupTable()
-    table.add(unit(2), 20, 0)
+    table.add(unit(2), 20)
     assert table.delivered_at(unit(1).id) is None
     assert table.delivered_at(unit(2, session=2).id) is None
     assert table.delivered_at(unit(2, client=8).id) is None
@@ -26,29 +26,29 @@ def test_what_was_not_delivered_is_unknown() -> None:
 
 def test_delivered_unit_is_known_with_its_timestamp() -> None:
     table = DedupTable()
-    table.add(unit(2), 20, 0)
+    table.add(unit(2), 20)
     assert table.delivered_at(unit(2).id) == 20
 
 
 def test_below_the_clients_mark_only_the_fact_is_left() -> None:
     """A tombstone: 0, for the timestamp is no longer known."""
     table = DedupTable()
-    table.add(unit(1), 10, 0)
-    table.add(unit(3, complete_below=3), 30, 0)
+    table.add(unit(1), 10)
+    table.add(unit(3, complete_below=3), 30)
     assert [table.delivered_at(unit(seq).id) for seq in (1, 2, 3, 4)] == [0, 0, 30, None]
 
 
 def test_mark_never_goes_back() -> None:
     table = DedupTable()
-    table.add(unit(5, complete_below=5), 50, 0)
-    table.add(unit(6, complete_below=2), 60, 0)
+    table.add(unit(5, complete_below=5), 50)
+    table.add(unit(6, complete_below=2), 60)
     assert table.delivered_at(unit(4).id) == 0
 
 
 def test_mark_far_ahead_forgets_all_below_it() -> None:
     table = DedupTable()
-    table.add(unit(1), 10, 0)
-    table.add(unit(1_000_000, complete_below=999_999), 20, 0)
+    table.add(unit(1), 10)
+    table.add(unit(1_000_000, complete_below=999_999), 20)
     assert table.sessions[7, 1].delivered == {1_000_000: 20}
     assert table.delivered_at(unit(999_998).id) == 0
 
@@ -56,79 +56,105 @@ def test_mark_far_ahead_forgets_all_below_it() -> None:
 def test_memory_is_bounded_by_what_is_under_way() -> None:
     table = DedupTable()
     for seq in range(1, 10_001):
-        table.add(unit(seq, complete_below=max(1, seq - 8), batch=(seq * 4, 4)), seq, 0)
+        table.add(unit(seq, complete_below=max(1, seq - 8), batch=(seq * 4, 4)), seq)
     session = table.sessions[7, 1]
     assert len(session.delivered) == 9
     assert session.batched == [4, 40_004]
 
 
-def test_expired_session_and_older_ones_are_refused_and_newer_ones_are_not() -> None:
+def test_beyond_the_limit_the_sessions_that_were_silent_longest_are_refused() -> None:
     table = DedupTable()
-    for session in (1, 2, 3):
-        table.add(unit(1, session=session), session, 0)
-    table.expire(7, 2)
-    assert [table.is_expired(unit(1, session=s).id) for s in (1, 2, 3, 4)] == [True, True, False, False]
-    assert not table.is_expired(unit(1, client=8).id)
-    assert set(table.sessions) == {(7, 3)}
+    for session in (1, 2, 3, 4):
+        table.add(unit(1, client=session), session)
+    table.add(unit(2, client=1), 5)
+    assert table.expire_oldest(keep=3) == 2, "down to three quarters"
+    assert [table.is_expired(unit(9, client=c).id) for c in (1, 2, 3, 4)] == [False, True, True, False]
+    assert table.delivered_at(unit(1, client=2).id) == 2, "still known while somebody may be behind"
 
 
-def test_floor_never_goes_down() -> None:
+def test_with_a_session_go_the_older_ones_of_its_client_and_no_newer_one() -> None:
     table = DedupTable()
-    table.expire(7, 5)
-    table.expire(7, 2)
-    assert table.floors == {7: 6}
+    table.add(unit(1, session=2), 1)
+    table.add(unit(1, session=1), 2)
+    table.add(unit(1, session=3), 3)
+    table.add(unit(1, client=8), 4)
+    table.expire_oldest(keep=4)
+    assert [table.is_expired(unit(9, session=s).id) for s in (1, 2, 3)] == [True, True, False]
+    assert not table.is_expired(unit(9, client=8).id)
 
 
-def test_idle_sessions_are_those_nobody_used_oldest_first() -> None:
+def test_expired_sessions_are_forgotten_once_nobody_is_behind_them_and_stay_refused() -> None:
     table = DedupTable()
-    for session, at in ((3, 10), (1, 10), (2, 50)):
-        table.add(unit(1, session=session), session, at)
-    table.touch(unit(1, session=3).id, 60)
-    table.touch(unit(1, session=9).id, 60)
-    assert table.idle_since(50, 1 << 60) == [(7, 1)]
-    assert table.idle_since(61, 1 << 60) == [(7, 1), (7, 2), (7, 3)]
+    table.add(unit(1), 50)
+    table.add(unit(1, client=8), 60)
+    table.expire_oldest(keep=1)
+    table.bury(49)
+    assert table.delivered_at(unit(1).id) == 50
+    table.bury(50)
+    assert table.delivered_at(unit(1).id) is None
+    assert table.is_expired(unit(1).id)
+
+
+def test_what_was_brought_after_expiry_does_not_hide_what_was_there_before() -> None:
+    table = DedupTable()
+    table.add(unit(1), 1)
+    table.add(unit(1, client=8), 2)
+    table.expire_oldest(keep=1)
+    table.add(unit(2), 3)
+    assert [table.delivered_at(unit(seq).id) for seq in (1, 2, 3)] == [1, 3, None]
+    table.expire_oldest(keep=1)
+    assert [table.delivered_at(unit(seq).id) for seq in (1, 2, 3)] == [1, 3, None]
+
+
+def test_messages_of_batches_below_the_clients_mark_take_one_interval_however_many_there_were() -> None:
+    table = DedupTable()
+    for seq in range(1, 101):  # every other batch goes to another group
+        m = Multicast(MessageId(7, 1, seq), (0,), b"", seq, seq * 20, 10, max(0, seq - 2) * 20)
+        assert table.add(m, seq) == ()
+    assert len(table.sessions[7, 1].batched) <= 8
+    again = Multicast(MessageId(7, 1, 101), (0,), b"", 101, 40, 10, 1900)
+    assert table.add(again, 101) == tuple(range(10)), "below the mark all is complete"
 
 
 def test_repeated_messages_of_a_batch_are_named_by_their_offsets() -> None:
     table = DedupTable()
-    assert table.add(unit(1, batch=(10, 4)), 1, 0) == ()
-    assert table.add(unit(2, batch=(12, 4)), 2, 0) == (0, 1)
-    assert table.add(unit(3, batch=(8, 10)), 3, 0) == (2, 3, 4, 5, 6, 7)
+    assert table.add(unit(1, batch=(10, 4)), 1) == ()
+    assert table.add(unit(2, batch=(12, 4)), 2) == (0, 1)
+    assert table.add(unit(3, batch=(8, 10)), 3) == (2, 3, 4, 5, 6, 7)
     assert table.sessions[7, 1].batched == [8, 18]
 
 
 def test_unit_that_is_no_batch_repeats_nothing() -> None:
     table = DedupTable()
-    assert table.add(unit(1), 1, 0) == ()
-    assert table.add(unit(2), 2, 0) == ()
+    assert table.add(unit(1), 1) == ()
+    assert table.add(unit(2), 2) == ()
     assert table.sessions[7, 1].batched == []
 
 
 def test_export_is_plain_data_in_order() -> None:
     table = DedupTable()
-    table.add(unit(2, client=9), 5, 0)
-    table.add(unit(3), 6, 0)
-    table.add(unit(1, batch=(4, 2)), 7, 0)
-    table.expire(3, 1)
+    table.add(unit(2, client=9), 5)
+    table.add(unit(3), 6)
+    table.add(unit(1, batch=(4, 2)), 7)
+    table.floors[3] = 2
     assert table.export() == DedupState(
-        (SessionState(7, 1, 1, ((1, 7), (3, 6)), (4, 6), 7), SessionState(9, 1, 1, ((2, 5),), (), 5)), ((3, 2),)
+        (SessionState(7, 1, 1, ((1, 7), (3, 6)), (4, 6), 7), SessionState(9, 1, 1, ((2, 5),), (), 5)), (), ((3, 2),)
     )
 
 
-def test_load_replaces_what_was_there_and_begins_to_count_idleness_anew() -> None:
+def test_load_replaces_what_was_there() -> None:
     table, other = DedupTable(), DedupTable()
-    other.add(unit(1), 1, 0)
-    table.add(unit(5, client=9), 5, 0)
-    table.load(other.export(), now=100)
+    other.add(unit(1), 1)
+    table.add(unit(5, client=9), 5)
+    table.load(other.export())
     assert table.export() == other.export()
-    assert table.idle_since(100, 1 << 60) == []
 
 
 def test_loaded_table_shares_nothing_with_the_one_it_came_from() -> None:
     table, other = DedupTable(), DedupTable()
-    other.add(unit(1, batch=(0, 3)), 1, 0)
-    table.load(other.export(), 0)
-    table.add(unit(2, batch=(3, 3)), 2, 0)
+    other.add(unit(1, batch=(0, 3)), 1)
+    table.load(other.export())
+    table.add(unit(2, batch=(3, 3)), 2)
     assert other.delivered_at(unit(2).id) is None
     assert other.sessions[7, 1].batched == [0, 3]
 
@@ -143,7 +169,7 @@ def test_intervals_hold_what_a_set_would(made: list[tuple[int, int]]) -> None:
     table, naive = DedupTable(), set[int]()
     for seq, (first, count) in enumerate(made, 1):
         numbers = range(first, first + count)
-        assert table.add(unit(seq, batch=(first, count)), seq, 0) == tuple(n - first for n in numbers if n in naive)
+        assert table.add(unit(seq, batch=(first, count)), seq) == tuple(n - first for n in numbers if n in naive)
         naive.update(numbers)
         intervals = table.sessions[7, 1].batched
         assert intervals == sorted(set(intervals)), "disjoint, ascending, and joined where they touch"
@@ -170,19 +196,20 @@ class AgainstASet(RuleBasedStateMachine):
         if seq < self.marks.get((client, session), 1):
             return
         self.gts += 1
-        self.table.add(m, self.gts, 0)
+        self.table.add(m, self.gts)
         self.delivered[m.id] = self.gts
         self.marks[client, session] = max(self.marks.get((client, session), 1), m.complete_below)
 
     @rule(client=st.integers(1, 2), session=st.integers(1, 3))
     def expire(self, client: int, session: int) -> None:
-        self.table.expire(client, session)
+        self.table.floors[client] = max(self.table.floors.get(client, 0), session + 1)
+        self.table.sessions = {key: s for key, s in self.table.sessions.items() if key[0] != client or key[1] > session}
         self.expired[client] = max(self.expired.get(client, 0), session)
 
     @rule()
     def transfer(self) -> None:
         other = DedupTable()
-        other.load(self.table.export(), 0)
+        other.load(self.table.export())
         self.table = other
 
     @invariant()
@@ -203,10 +230,3 @@ class AgainstASet(RuleBasedStateMachine):
 
 AgainstASet.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestAgainstASet = AgainstASet.TestCase
-
-
-def test_a_session_is_not_idle_while_somebody_may_be_behind_its_deliveries() -> None:
-    table = DedupTable()
-    table.add(Multicast(MessageId(7, 1, 1), (0,)), 50, now=0)
-    assert table.idle_since(100, 49) == []
-    assert table.idle_since(100, 50) == [(7, 1)]

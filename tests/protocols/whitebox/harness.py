@@ -22,7 +22,7 @@ from braidcast.protocols.whitebox.messages import Beat, Suspect
 CLIENT = 100
 """A process id outside every topology of these tests."""
 OPTIONS = Options(
-    heartbeat_ticks=40, suspect_ticks=200, retry_ticks=120, forget_ticks=4_000, session_ticks=1 << 50, prevote=False
+    heartbeat_ticks=40, suspect_ticks=200, retry_ticks=120, forget_ticks=4_000, prevote=False
 )
 M = TypeVar("M")
 

@@ -204,7 +204,7 @@ def test_snapshot_after_leading_goes_nowhere() -> None:
     bench.beat(0)
     bench.elect(1)
     bench.step(0, 0, Snapshot(ts(4), b"x"))
-    assert bench.refused(0, "snapshot after leading") == 1
+    assert bench.refused(0, "snapshot that nobody asked for") == 1
     assert not bench.in_flight(SnapshotChunk, 0)
 
 

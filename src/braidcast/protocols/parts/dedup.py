@@ -1,10 +1,13 @@
 """The dedup table: what was delivered, remembered for longer than the messages themselves.
 
 Per client session it holds a low-water mark, which comes from the client ("all my units below are complete
-everywhere"), and the units delivered above it. It is changed by deliveries only, so replicas that delivered the same
-have the same table. Messages inside client-formed batches are numbered apart and remembered as intervals.
+everywhere"), and the units delivered above it. Messages inside client-formed batches are numbered apart and
+remembered as intervals.
 
-An expired session is refused, never treated as new: forgetting it leaves a floor per client.
+Rule: what answers depend on is changed by deliveries only, in their order, so that replicas which delivered the same
+give the same answers. That holds for expiry, too: there is no clock in it. A group remembers so many sessions; when
+there are more, it forgets those whose last delivery is longest ago. An expired session is refused, never treated as
+new: a floor per client stays.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from bisect import bisect_right
 
 from braidcast.core.client import MessageId, Multicast
 from braidcast.core.message import message
-from braidcast.core.process import Ticks
 from braidcast.core.timestamps import Timestamp
 
 
@@ -26,7 +28,7 @@ class SessionState:
     complete_below: int
     delivered: tuple[tuple[int, Timestamp], ...]
     batched: tuple[int, ...]
-    newest: Timestamp = 0
+    newest: Timestamp
 
 
 @message
@@ -34,13 +36,14 @@ class DedupState:
     """The whole table as it travels in snapshots and checkpoints."""
 
     sessions: tuple[SessionState, ...] = ()
+    expired: tuple[SessionState, ...] = ()
     floors: tuple[tuple[int, int], ...] = ()
 
 
 class Session:
     """What is remembered of one client session."""
 
-    __slots__ = ("batched", "complete_below", "delivered", "newest", "used_at")
+    __slots__ = ("batched", "complete_below", "delivered", "newest")
 
     def __init__(self) -> None:
         self.complete_below = 1
@@ -49,81 +52,101 @@ class Session:
         """Messages of batches that were delivered: starts and ends of disjoint intervals, ascending."""
         self.newest: Timestamp = 0
         """Its last delivery here."""
-        self.used_at: Ticks = 0
+
+    def find(self, seq: int) -> Timestamp | None:
+        """When a unit was delivered: None for never, 0 if that is forgotten."""
+        return 0 if seq < self.complete_below else self.delivered.get(seq)
+
+
+Key = tuple[int, int]
+"""Client and session."""
 
 
 class DedupTable:
     """Delivered units by client session."""
 
-    __slots__ = ("floors", "sessions")
+    __slots__ = ("expired", "floors", "sessions")
 
     def __init__(self) -> None:
-        self.sessions: dict[tuple[int, int], Session] = {}
+        self.sessions: dict[Key, Session] = {}
+        self.expired: dict[Key, Session] = {}
+        """Sessions that are refused, but whose units a slow member may still take for undelivered."""
         self.floors: dict[int, int] = {}
         """Per client the lowest session that is not expired."""
 
     def delivered_at(self, id: MessageId) -> Timestamp | None:
         """None if `id` was not delivered here; else its timestamp, or 0 if that is no longer remembered."""
         session = self.sessions.get(id[:2])
-        if session is None:
-            return None
-        if id[2] < session.complete_below:
-            return 0
-        return session.delivered.get(id[2])
+        found = session.find(id[2]) if session is not None else None
+        if found is None and self.expired and (session := self.expired.get(id[:2])) is not None:
+            return session.find(id[2])
+        return found
 
     def is_expired(self, id: MessageId) -> bool:
-        """Whether nothing is remembered of the session of `id` any more."""
+        """Whether the session of `id` is refused."""
         return id[1] < self.floors.get(id[0], 0)
 
-    def touch(self, id: MessageId, now: Ticks) -> None:
-        """The session of `id` is in use."""
-        session = self.sessions.get(id[:2])
-        if session is not None:
-            session.used_at = now
-
-    def add(self, unit: Multicast, gts: Timestamp, now: Ticks) -> tuple[int, ...]:
+    def add(self, unit: Multicast, gts: Timestamp) -> tuple[int, ...]:
         """Remember a delivery; the offsets in its batch of what an earlier batch had already delivered."""
         id = unit.id
         session = self.sessions.get(id[:2])
         if session is None:
             session = self.sessions[id[:2]] = Session()
         session.delivered[id[2]] = session.newest = gts
-        session.used_at = now
         if unit.complete_below > session.complete_below:
             _forget_below(session, unit.complete_below)
-        return _add_batch(session.batched, unit.batch_first, unit.batch_count) if unit.batch_count else ()
+        if not unit.batch_count:
+            return ()
+        repeated = _add_batch(session.batched, unit.batch_first, unit.batch_count)
+        _merge_below(session.batched, unit.batch_complete_below)
+        return repeated
 
-    def idle_since(self, before: Ticks, upto: Timestamp) -> list[tuple[int, int]]:
-        """Sessions unused since `before` with no delivery above `upto`, oldest session of a client first."""
-        return sorted(key for key, s in self.sessions.items() if s.used_at < before and s.newest <= upto)
+    def expire_oldest(self, keep: int) -> int:
+        """Refuse the sessions whose last delivery is longest ago, until three quarters of `keep` are left; how many.
 
-    def expire(self, client: int, session: int) -> None:
-        """Forget a session, and refuse it and all older ones of that client from now on."""
-        for key in [key for key in self.sessions if key[0] == client and key[1] <= session]:
-            del self.sessions[key]
-        self.floors[client] = max(self.floors.get(client, 0), session + 1)
+        With a session go the older ones of its client. Many at once, so that looking for the oldest costs little.
+        """
+        before = len(self.sessions)
+        by_age = sorted(self.sessions, key=lambda key: self.sessions[key].newest)
+        for client, number in by_age[: before - max(1, keep * 3 // 4)]:
+            self.floors[client] = max(self.floors.get(client, 0), number + 1)
+        for key in [key for key in self.sessions if key[1] < self.floors.get(key[0], 0)]:
+            session = self.sessions.pop(key)
+            if (earlier := self.expired.get(key)) is not None:  # another group's leader brought something after all
+                session.delivered |= earlier.delivered
+            self.expired[key] = session
+        return before - len(self.sessions)
+
+    def bury(self, upto: Timestamp) -> None:
+        """Forget expired sessions without a delivery above `upto`, which every replica has delivered."""
+        for key in [key for key, session in self.expired.items() if session.newest <= upto]:
+            del self.expired[key]
 
     def export(self) -> DedupState:
         """The table as plain data."""
-        return DedupState(
-            tuple(
-                SessionState(*key, s.complete_below, tuple(sorted(s.delivered.items())), tuple(s.batched), s.newest)
-                for key, s in sorted(self.sessions.items())
-            ),
-            tuple(sorted(self.floors.items())),
-        )
+        return DedupState(_export(self.sessions), _export(self.expired), tuple(sorted(self.floors.items())))
 
-    def load(self, state: DedupState, now: Ticks) -> None:
+    def load(self, state: DedupState) -> None:
         """Replace the table by an exported one."""
-        self.floors = dict(state.floors)
-        self.sessions = {}
-        for exported in state.sessions:
-            session = self.sessions[exported.client, exported.session] = Session()
-            session.complete_below = exported.complete_below
-            session.delivered = dict(exported.delivered)
-            session.batched = list(exported.batched)
-            session.newest = exported.newest
-            session.used_at = now
+        self.sessions, self.expired, self.floors = _load(state.sessions), _load(state.expired), dict(state.floors)
+
+
+def _export(sessions: dict[Key, Session]) -> tuple[SessionState, ...]:
+    return tuple(
+        SessionState(*key, s.complete_below, tuple(sorted(s.delivered.items())), tuple(s.batched), s.newest)
+        for key, s in sorted(sessions.items())
+    )
+
+
+def _load(states: tuple[SessionState, ...]) -> dict[Key, Session]:
+    sessions: dict[Key, Session] = {}
+    for state in states:
+        session = sessions[state.client, state.session] = Session()
+        session.complete_below = state.complete_below
+        session.delivered = dict(state.delivered)
+        session.batched = list(state.batched)
+        session.newest = state.newest
+    return sessions
 
 
 def _forget_below(session: Session, seq: int) -> None:
@@ -134,6 +157,15 @@ def _forget_below(session: Session, seq: int) -> None:
     else:
         session.delivered = {kept: gts for kept, gts in delivered.items() if kept >= seq}
     session.complete_below = seq
+
+
+def _merge_below(intervals: list[int], number: int) -> None:
+    """Everything below `number` is complete: one interval says so, however many batches went to other groups."""
+    if number <= 0:
+        return
+    kept = [bound for bound in zip(intervals[::2], intervals[1::2], strict=True) if bound[1] > number]
+    end = kept.pop(0)[1] if kept and kept[0][0] <= number else number
+    intervals[:] = [0, end, *[edge for bound in kept for edge in bound]]
 
 
 def _add_batch(intervals: list[int], first: int, count: int) -> tuple[int, ...]:

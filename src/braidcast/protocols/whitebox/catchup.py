@@ -13,13 +13,15 @@ from braidcast.core.application import Restored, Snapshot, SnapshotWanted
 from braidcast.core.ballots import leader_of
 from braidcast.core.timestamps import Timestamp, clock_of
 from braidcast.core.topology import Pid
-from braidcast.protocols.whitebox.entry import COLLECTED, COMMITTED, LEADER, RECOVERING
+from braidcast.protocols.parts.dedup import DedupState
+from braidcast.protocols.whitebox.entry import ACCEPTED, COLLECTED, COMMITTED, LEADER, RECOVERING
 from braidcast.protocols.whitebox.messages import (
     CatchUp,
     CaughtUp,
     Known,
     Redelivered,
     Resend,
+    SnapshotBase,
     SnapshotChunk,
     SnapshotInstalled,
     Transferred,
@@ -60,17 +62,19 @@ class CatchingUp(Ordering):
             self.snapshot_for = (*self.snapshot_for, follower)
         if self.snapshot_base is None:
             known = tuple([self.known(e, with_body=True) for e in self.delivered_log if e.phase != COLLECTED])
-            self.snapshot_base = (self.max_delivered_gts, known, self.dedup.export(), self.collected)
+            undelivered = tuple(sorted([e.number for e in self.pending.in_order() if e.number]))
+            self.snapshot_base = SnapshotBase(
+                self.max_delivered_gts, known, self.dedup.export(), self.collected, self.issued, undelivered
+            )
             self.deliver(SnapshotWanted(self.max_delivered_gts))
 
     def on_snapshot(self, sender: Pid, s: Snapshot) -> None:
         """The application's answer."""
-        if sender != self.me or self.snapshot_base is None or self.snapshot_base[0] != s.gts:
+        base, waiting = self.snapshot_base, self.snapshot_for
+        if sender != self.me or base is None or base.gts != s.gts or self.status is not LEADER:
             return self.refuse("snapshot that nobody asked for")
-        gts, known, dedup, collected = self.snapshot_base
-        waiting, self.snapshot_for, self.snapshot_base = self.snapshot_for, (), None
-        if self.status is not LEADER:
-            return self.refuse("snapshot after leading")
+        self.snapshot_for, self.snapshot_base = (), None
+        known = base.known
         size, entries = self.options.chunk_bytes, self.options.chunk_entries
         states = [s.state[at : at + size] for at in range(0, len(s.state), size)] or [b""]
         pieces = [known[at : at + entries] for at in range(0, len(known), entries)] or [()]
@@ -79,12 +83,15 @@ class CatchingUp(Ordering):
         for part in range(parts):
             state = states[part] if part < len(states) else b""
             piece = pieces[part] if part < len(pieces) else ()
-            table = dedup if not part else type(dedup)()
-            chunk = SnapshotChunk(self.cballot, gts, self.serial, part, parts, state, piece, table, collected)
+            rest = base if not part else SnapshotBase(base.gts, (), DedupState(), base.collected, 0, ())
+            chunk = SnapshotChunk(
+                self.cballot, base.gts, self.serial, part, parts, state, piece, rest.dedup, base.collected,
+                rest.issued, rest.undelivered,
+            )  # fmt: skip
             self.send(waiting, chunk)
         for follower in waiting:
             self.snapshot_sent_at[follower] = self.out.now
-            self.resend_after(follower, gts)
+            self.resend_after(follower, base.gts)
 
     # -- at the follower ---------------------------------------------------------------------------------------------
 
@@ -104,7 +111,7 @@ class CatchingUp(Ordering):
                     note(Redelivered(known.id, known.gts))
                 continue
             entry = self.entry_for(known.id, known.dest)
-            if entry.body is None:
+            if entry.phase < ACCEPTED:
                 entry.body = known.body
             if entry.body is None or entry.dest != known.dest:
                 self.refuse("resend without what is missing")
@@ -141,6 +148,7 @@ class CatchingUp(Ordering):
         record = Transferred(c.gts, state, tuple(known), parts[0].dedup, c.collected)
         self.persist(record)
         self.redo_transferred(record)
+        self.hold_state(parts[0].issued, parts[0].undelivered)
         self.restore_application()
         if note := self.note:
             note(SnapshotInstalled(self.group, c.gts))
@@ -152,7 +160,7 @@ class CatchingUp(Ordering):
         self.snapshot = r
         self.max_delivered_gts = r.gts
         self.raise_clock(clock_of(r.gts))
-        self.dedup.load(r.dedup, self.out.now)
+        self.dedup.load(r.dedup)
         self.collected = max(self.collected, r.collected)
         for id in [id for id in self.entries if self.dedup.delivered_at(id) is not None]:
             del self.entries[id]

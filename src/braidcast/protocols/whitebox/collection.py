@@ -14,7 +14,12 @@ from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Pid
 from braidcast.protocols.whitebox.catchup import CatchingUp
 from braidcast.protocols.whitebox.entry import COLLECTED, LEADER, Entry
-from braidcast.protocols.whitebox.messages import Collected, Expired, Stable, Sweep, Trimmed
+from braidcast.protocols.whitebox.messages import (
+    Collected,
+    Stable,
+    Sweep,
+    Trimmed,
+)  # fmt: skip
 
 
 class Collection(CatchingUp):
@@ -83,6 +88,8 @@ class Collection(CatchingUp):
                 count += 1
             removed += retained[:count]
             del retained[:count]
+            if not retained:
+                del self.retained[dest]
         for entry in removed:
             entry.phase = COLLECTED
             del self.entries[entry.id]
@@ -98,23 +105,12 @@ class Collection(CatchingUp):
         self.trim(r)
 
     def on_sweep(self, sender: Pid, s: Sweep) -> None:
-        """Forget what nobody came back for: early arrivals of lost messages, and idle client sessions."""
+        """Forget what nobody came back for: early arrivals of lost messages, and tables of expired sessions."""
         if sender != self.me:
             return self.refuse("timer from another process")
-        now, options = self.out.now, self.options
-        self.forget_stale(now - options.forget_ticks)
-        # A member that is behind may still hold something of the session as ACCEPTED, and only the table keeps a new
-        # leader from taking that for undelivered: no session expires before everybody has delivered all of it.
-        for client, session in self.dedup.idle_since(now - options.session_ticks, self.everywhere):
-            if not self.has_entry_of(client, session):
-                self.persist(Expired(client, session))
-                self.dedup.expire(client, session)
-        self.set_timer(Sweep(), options.forget_ticks, spread=options.forget_ticks)
-
-    def has_entry_of(self, client: int, session: int) -> bool:
-        """Whether anything of that session is still in the works or kept here."""
-        return any(id[:2] == (client, session) for id in self.entries)
-
-    def redo_expired(self, r: Expired) -> None:
-        """From the log."""
-        self.dedup.expire(r.client, r.session)
+        forget = self.options.forget_ticks
+        self.forget_stale(self.out.now - forget)
+        # A member that is behind may still hold something of an expired session as ACCEPTED, and only the table keeps
+        # a new leader from taking that for undelivered.
+        self.dedup.bury(self.everywhere)
+        self.set_timer(Sweep(), forget, spread=forget)

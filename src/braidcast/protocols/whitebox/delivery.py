@@ -16,8 +16,10 @@ from braidcast.core.client import Reply
 from braidcast.core.timestamps import GROUP_BITS
 from braidcast.core.topology import Pid
 from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, LEADER, RECOVERING, START, Entry
-from braidcast.protocols.whitebox.messages import Accepted, CatchUp, Deliver, Marked, Redelivered
-from braidcast.protocols.whitebox.state import State
+from braidcast.protocols.whitebox.messages import Accepted, CatchUp, Deliver, Marked, Redelivered, SessionsExpired
+from braidcast.protocols.whitebox.state import UNCOUNTED, State
+
+GAPS_MAX = 1000
 
 
 class Delivery(State):
@@ -52,7 +54,9 @@ class Delivery(State):
 
     def hold_number(self, number: int) -> None:
         """The timestamp of that number in the leader's ballot is known here; 0 if it is from before."""
-        if number > self.held >= 0:
+        if number - self.held > GAPS_MAX or len(self.gaps) > GAPS_MAX:
+            self.held, self.gaps = UNCOUNTED, set()  # too much was lost to be worth keeping count of
+        elif number > self.held >= 0:
             self.gaps.update(range(self.held + 1, number))
             self.held = number
         else:
@@ -65,12 +69,20 @@ class Delivery(State):
         if d.gts <= self.max_delivered_gts:
             return self.refuse("deliver again")
         entry = self.entries.get(d.id)
-        if d.prev_gts > self.max_delivered_gts or entry is None or entry.body is None:
+        if d.prev_gts > self.max_delivered_gts or entry is None or not self.find_body(entry):
             return self.ask_for_missed(sender)
         self.learn_committed(entry, d.lts, d.gts)
         self.deliver_next(entry)
         if self.early:
             self.deliver_committed()
+
+    def find_body(self, entry: Entry) -> bool:
+        """Whether the body is here: accepted, or in the ACCEPT of this very ballot; another may be from a client that
+        used the id twice, under a leader that is gone."""
+        if entry.phase < ACCEPTED:
+            mine = entry.accepts.get(self.group)
+            entry.body = mine.body if mine is not None and mine.ballot == self.cballot else None
+        return entry.body is not None
 
     def learn_committed(self, entry: Entry, lts: int, gts: int) -> None:
         """Lines 26-29, and the body on disk if it is not there yet."""
@@ -92,7 +104,11 @@ class Delivery(State):
         """Delivered: the acknowledgements have done their work, and the entry waits to be collected."""
         assert entry.body is not None, "nothing is delivered without its body"
         self.max_delivered_gts = entry.gts
-        entry.repeated = self.dedup.add(entry.body, entry.gts, self.out.now)
+        entry.repeated = self.dedup.add(entry.body, entry.gts)
+        if len(self.dedup.sessions) > self.options.sessions_max:
+            count = self.dedup.expire_oldest(self.options.sessions_max)
+            if note := self.note:
+                note(SessionsExpired(self.group, count))
         entry.acks = {}
         entry.accepts = {}
         entry.missing, entry.bound, entry.vector = len(entry.dest), 0, ()
@@ -111,6 +127,13 @@ class Delivery(State):
         if self.asked != self.max_delivered_gts:
             self.asked = self.max_delivered_gts
             self.send((leader,), CatchUp(self.cballot, self.max_delivered_gts))
+
+    def hold_state(self, issued: int, undelivered: tuple[int, ...]) -> None:
+        """A snapshot stands for its leader's timestamps up to number `issued`, but for the `undelivered`."""
+        if self.held >= 0:
+            later = {number for number in undelivered if number > self.held}
+            self.gaps = {gap for gap in self.gaps if gap > issued or gap in undelivered} | later
+            self.held = max(self.held, issued)
 
     def deliver_again(self, applied: int) -> None:
         """After a restart: what this process had delivered and its application has not applied."""

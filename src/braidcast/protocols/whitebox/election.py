@@ -71,6 +71,7 @@ class Election(Recovery):
     def step_down(self) -> None:
         """Stop leading, and ask for a new ballot once a quorum can be heard again."""
         self.status = RECOVERING
+        self.votes, self.synced = {}, {}  # what was said to the leader of this ballot does not make it one again
         if note := self.note:
             note(SteppedDown(self.group, self.cballot))
         self.wait_for_leader()
@@ -142,8 +143,10 @@ class Election(Recovery):
 
     def on_suspect(self, sender: Pid, s: Suspect) -> None:
         """Line 35, once a quorum agrees that there is no leader."""
-        if sender != self.me or self.status is LEADER:
-            return self.refuse("suspicion from another process")
+        if sender != self.me:
+            return self.refuse("timer from another process")
+        if self.status is LEADER:
+            return
         if not self.options.prevote or self.quorum == 1:
             return self.recover_leadership()
         number = number_of(max(self.ballot, self.max_ballot)) + 1

@@ -101,8 +101,8 @@ class Resend:
 class SnapshotChunk:
     """A piece of the application's state after the delivery at `gts`.
 
-    The first piece carries the dedup table at that point, and the pieces together what was delivered up to there
-    and is not collected: other groups may still ask for it. Up to `collected` the log has been collected.
+    The first piece carries the dedup table and the numbers of SnapshotBase, and the pieces together what was delivered
+    up to there and is not collected: other groups may still ask for it. Up to `collected` the log was collected.
     """
 
     ballot: Ballot
@@ -114,6 +114,24 @@ class SnapshotChunk:
     known: tuple[Known, ...]
     dedup: DedupState
     collected: Timestamp
+    issued: int = 0
+    undelivered: tuple[int, ...] = ()
+
+
+@message
+class SnapshotBase:
+    """What goes with a snapshot, as it was when the application was asked for it; stays at the leader.
+
+    Of the timestamps that the leader had issued in its ballot, up to number `issued`, the snapshot lacks those in
+    `undelivered`.
+    """
+
+    gts: Timestamp
+    known: tuple[Known, ...]
+    dedup: DedupState
+    collected: Timestamp
+    issued: int
+    undelivered: tuple[int, ...]
 
 
 # -- leader recovery --------------------------------------------------------------------------------------------------
@@ -315,14 +333,6 @@ class Trimmed:
 
 
 @message
-class Expired:
-    """A client session that is refused from now on."""
-
-    client: int
-    session: int
-
-
-@message
 class Transferred:
     """A snapshot was installed; it stays here until the application's own state is durable."""
 
@@ -413,3 +423,11 @@ class Collected:
 
     id: MessageId
     gts: Timestamp
+
+
+@message
+class SessionsExpired:
+    """So many client sessions are refused in `group` from now on."""
+
+    group: Group
+    count: int

@@ -20,8 +20,8 @@ class Options:
     """How long a message may stay uncommitted at its leader before it is retried; doubles with every retry."""
     forget_ticks: int = 5_000_000
     """How long what came early, for a message that never came, is kept."""
-    session_ticks: int = 86_400_000_000
-    """How long the table of an idle client session is kept; afterwards the session is refused."""
+    sessions_max: int = 100_000
+    """How many client sessions a group remembers; beyond it, those not heard of for longest are refused."""
     prevote: bool = True
     """Ask whether an election could succeed before disturbing the group with one."""
     chunk_entries: int = 256
@@ -33,7 +33,7 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in (
-            "heartbeat_ticks", "suspect_ticks", "retry_ticks", "forget_ticks", "session_ticks",
+            "heartbeat_ticks", "suspect_ticks", "retry_ticks", "forget_ticks", "sessions_max",
             "chunk_entries", "chunk_bytes", "laggard_entries",
         ):  # fmt: skip
             if getattr(self, name) < 1:

@@ -66,12 +66,13 @@ class Ordering(Delivery):
             entry.number = self.issued
             entry.retry_at = self.out.now + self.options.retry_ticks
             self.pending.push(entry.lts, entry)
+        elif entry.dest != m.dest:
+            self.refuse_client(m, "the id is in use with other destinations")
+            return
         elif sender not in self.home:
             # A client that asks again. Line 9 would answer everybody; the leader's own retry does that in time, and
             # a client that is out of patience with a slow group must not make it slower.
-            if entry.dest != m.dest:
-                self.refuse_client(m, "the id is in use with other destinations")
-            elif entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:
+            if entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:
                 self.send((m.id.client,), Reply(m.id, self.group, entry.gts))
             return
         self.send_accept(entry)
@@ -86,12 +87,13 @@ class Ordering(Delivery):
             return self.refuse_client(m, "impossible destinations")
         if not 0 <= m.batch_count <= BATCH_MESSAGES_MAX or m.batch_first < 0:
             return self.refuse_client(m, "impossible batch")
-        if self.dedup.is_expired(m.id):
+        if sender not in self.home and self.dedup.is_expired(m.id):
+            # A client only. The leader of another group that asks has not delivered m, so by rule (b) of collection
+            # this group cannot have forgotten it, and refusing would block that group for ever.
             return self.refuse_client(m, "expired session")
         delivered_at = self.dedup.delivered_at(m.id)
         if delivered_at is not None:  # a tombstone: delivered and collected
             self.refuse("multicast of a collected message")
-            self.dedup.touch(m.id, self.out.now)
             self.send((m.id.client,), Reply(m.id, self.group, delivered_at))
             return False
         return True
@@ -137,10 +139,7 @@ class Ordering(Delivery):
             entry = self.entry_for(a.id, a.dest)
         elif entry.dest != a.dest or a.group not in a.dest:
             return self.refuse("accept with other destinations")
-        if a.group == self.group:
-            if entry.body is None:
-                entry.body = a.body
-        elif a.ballot > self.leaders.get(a.group, 0):
+        if a.group != self.group and a.ballot > self.leaders.get(a.group, 0):
             self.leaders[a.group] = a.ballot
         if a.group not in entry.accepts:  # the usual case of `hold`, without the call
             entry.accepts[a.group] = a
@@ -158,18 +157,21 @@ class Ordering(Delivery):
         """Lines 11-16. An ACCEPT of a ballot that this process has not joined yet waits until it has (B6)."""
         accepts = entry.accepts
         mine = accepts[self.group]
-        if mine.ballot != self.cballot or self.status is RECOVERING or entry.body is None:
+        if mine.ballot != self.cballot or self.status is RECOVERING:
             return
+        body = mine.body if entry.phase < ACCEPTED else entry.body
+        if body is None:
+            return self.refuse("accept without a body")
         vector = tuple([accepts[g].ballot for g in entry.dest])
         entry.vector = vector
         behind = self.clock < entry.bound >> GROUP_BITS
         if behind:  # line 14, also for what was accepted before (B4, B6)
             self.clock = entry.bound >> GROUP_BITS
         if entry.phase < ACCEPTED:
-            entry.phase, entry.lts = ACCEPTED, mine.lts
-            self.persist(Accepted(entry.body, mine.lts, self.clock))
+            entry.phase, entry.lts, entry.body = ACCEPTED, mine.lts, body
+            self.persist(Accepted(body, mine.lts, self.clock))
         elif behind:
-            self.persist(Accepted(entry.body, mine.lts, self.clock))
+            self.persist(Accepted(body, mine.lts, self.clock))
         issued = self.issued if self.status is LEADER else 0
         to = self.topology.members(entry.dest) if self.early else leaders_of(vector)
         self.send(to, AcceptAck(entry.id, self.group, vector, issued))

@@ -60,7 +60,7 @@ class WhiteBox(Election):
         self.ballot, self.cballot, self.clock = r.ballot, r.cballot, r.clock
         self.max_ballot = r.ballot
         self.max_delivered_gts, self.collected, self.snapshot = r.gts, r.collected, r.snapshot
-        self.dedup.load(r.dedup, self.out.now)
+        self.dedup.load(r.dedup)
         self.held = UNCOUNTED
         repeated = dict(r.repeated)
         for known in sorted(r.known, key=lambda known: known.gts):

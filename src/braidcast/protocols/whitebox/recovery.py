@@ -53,7 +53,8 @@ class Recovery(Collection):
         self.prevote_ballot = 0
         self.votes, self.merged, self.bodies, self.synced, self.arriving = {}, None, {}, {}, {}
         self.pending = PendingHeap()
-        self.arrived = 0
+        self.arrived, self.chunks = 0, {}
+        self.snapshot_base, self.snapshot_for = None, ()
         self.persist(Promised(b))
         if leader_of(b) != self.me or not self.options.prevote:  # a PreVote has counted already
             self.attempts = min(self.attempts + 1, ATTEMPTS_MAX)
@@ -127,7 +128,7 @@ class Recovery(Collection):
     def has_body(self, id: MessageId) -> bool:
         """Whether the body of `id` is here."""
         entry = self.entries.get(id)
-        return entry is not None and entry.body is not None
+        return entry is not None and entry.phase >= ACCEPTED
 
     def on_pull(self, sender: Pid, p: Pull) -> None:
         """A candidate lacks bodies that this process reported."""
@@ -204,7 +205,7 @@ class Recovery(Collection):
         if not 0 <= s.part < s.parts or any(held.serial > s.serial for held in self.arriving.values()):
             return self.refuse("piece of an older state")
         if any((held.serial, held.parts) != (s.serial, s.parts) for held in self.arriving.values()):
-            self.arriving = {}
+            self.arriving, self.arrived = {}, 0
         self.arriving[s.part] = s
         if len(self.arriving) < s.parts:
             return

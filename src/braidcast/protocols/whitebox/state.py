@@ -9,10 +9,17 @@ from braidcast.core.client import MessageId, Multicast
 from braidcast.core.process import Outbox, Process, Ticks
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid, Pids, Topology
-from braidcast.protocols.parts.dedup import DedupState, DedupTable
+from braidcast.protocols.parts.dedup import DedupTable
 from braidcast.protocols.parts.pending import PendingHeap
 from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, START, Entry
-from braidcast.protocols.whitebox.messages import Known, NewLeaderAck, NewState, SnapshotChunk, Transferred
+from braidcast.protocols.whitebox.messages import (
+    Known,
+    NewLeaderAck,
+    NewState,
+    SnapshotBase,
+    SnapshotChunk,
+    Transferred,
+)  # fmt: skip
 from braidcast.protocols.whitebox.options import Options
 
 NEVER: Ticks = -(1 << 60)
@@ -122,8 +129,7 @@ class State(Process):
         self.chunks: dict[int, SnapshotChunk] = {}
         self.snapshot_for: tuple[Pid, ...] = ()
         self.snapshot_sent_at: dict[Pid, Ticks] = {}
-        self.snapshot_base: tuple[Timestamp, tuple[Known, ...], DedupState, Timestamp] | None = None
-        """What goes with the snapshot that the application was asked for: as it was when it was asked."""
+        self.snapshot_base: SnapshotBase | None = None
 
     @property
     def role(self) -> str:
@@ -171,7 +177,7 @@ class State(Process):
     def adopt_known(self, known: Known) -> Entry:
         """Take over what another process knows; COMMITTED is sticky (B2)."""
         entry = self.entry_for(known.id, known.dest)
-        if entry.body is None:
+        if known.body is not None and entry.phase < ACCEPTED:
             entry.body = known.body
         if entry.phase != COMMITTED:
             entry.phase, entry.lts, entry.gts = known.phase, known.lts, known.gts

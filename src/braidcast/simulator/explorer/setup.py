@@ -81,7 +81,8 @@ class Setup:
         return budgets
 
 
-MOVES_OF_THE_ENVIRONMENT = ("crashes", "stops", "losses", "resubmissions")
+FAULTS = ("crashes", "stops", "losses")
+MOVES_OF_THE_ENVIRONMENT = (*FAULTS, "resubmissions")
 
 
 def submit(
@@ -120,6 +121,8 @@ def standard_setup(
     until its receiver leads: whoever leads in the end has it, and no state is spent on followers that pass it on.
     """
     protocol.check_topology(topology)
+    if not protocol.tolerates_faults and (asked := [name for name in FAULTS if budgets.get(name)]):
+        raise OptionError(f"{protocol.name} tolerates no faults: explore it without {' and '.join(asked)}")
     faults = any(budgets.values())
     submissions = submit(topology, messages, to="members" if faults else "leaders")
     patient = faults and protocol.suspicion is not None
