@@ -59,7 +59,7 @@ def test_memory_is_bounded_by_what_is_under_way() -> None:
         table.add(unit(seq, complete_below=max(1, seq - 8), batch=(seq * 4, 4)), seq)
     session = table.sessions[7, 1]
     assert len(session.delivered) == 9
-    assert session.batched == [4, 40_004]
+    assert table.batched[7, 1] == [4, 40_004]
 
 
 def test_beyond_the_limit_the_sessions_that_were_silent_longest_are_refused() -> None:
@@ -111,7 +111,7 @@ def test_messages_of_batches_below_the_clients_mark_take_one_interval_however_ma
     for seq in range(1, 101):  # every other batch goes to another group
         m = Multicast(MessageId(7, 1, seq), (0,), b"", seq, seq * 20, 10, max(0, seq - 2) * 20)
         assert table.add(m, seq) == ()
-    assert len(table.sessions[7, 1].batched) <= 8
+    assert len(table.batched[7, 1]) <= 8
     again = Multicast(MessageId(7, 1, 101), (0,), b"", 101, 40, 10, 1900)
     assert table.add(again, 101) == tuple(range(10)), "below the mark all is complete"
 
@@ -121,14 +121,14 @@ def test_repeated_messages_of_a_batch_are_named_by_their_offsets() -> None:
     assert table.add(unit(1, batch=(10, 4)), 1) == ()
     assert table.add(unit(2, batch=(12, 4)), 2) == (0, 1)
     assert table.add(unit(3, batch=(8, 10)), 3) == (2, 3, 4, 5, 6, 7)
-    assert table.sessions[7, 1].batched == [8, 18]
+    assert table.batched[7, 1] == [8, 18]
 
 
 def test_unit_that_is_no_batch_repeats_nothing() -> None:
     table = DedupTable()
     assert table.add(unit(1), 1) == ()
     assert table.add(unit(2), 2) == ()
-    assert table.sessions[7, 1].batched == []
+    assert not table.batched
 
 
 def test_export_is_plain_data_in_order() -> None:
@@ -138,7 +138,10 @@ def test_export_is_plain_data_in_order() -> None:
     table.add(unit(1, batch=(4, 2)), 7)
     table.floors[3] = 2
     assert table.export() == DedupState(
-        (SessionState(7, 1, 1, ((1, 7), (3, 6)), (4, 6), 7), SessionState(9, 1, 1, ((2, 5),), (), 5)), (), ((3, 2),)
+        (SessionState(7, 1, 1, ((1, 7), (3, 6)), 7), SessionState(9, 1, 1, ((2, 5),), 5)),
+        (),
+        ((3, 2),),
+        ((7, 1, (4, 6)),),
     )
 
 
@@ -156,7 +159,18 @@ def test_loaded_table_shares_nothing_with_the_one_it_came_from() -> None:
     table.load(other.export())
     table.add(unit(2, batch=(3, 3)), 2)
     assert other.delivered_at(unit(2).id) is None
-    assert other.sessions[7, 1].batched == [0, 3]
+    assert other.batched[7, 1] == [0, 3]
+
+
+def test_what_was_batched_outlives_its_session() -> None:
+    """Found by run 155343706411677: another group, where the session lives on, brings a second batch that overlaps."""
+    table = DedupTable()
+    table.add(unit(1, batch=(0, 5)), 1)
+    table.add(unit(1, client=8), 2)
+    assert table.expire_oldest(1)
+    table.bury(2)
+    assert not table.expired
+    assert table.add(unit(2, batch=(3, 4)), 3) == (0, 1)
 
 
 batches = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), max_size=20)
@@ -171,7 +185,7 @@ def test_intervals_hold_what_a_set_would(made: list[tuple[int, int]]) -> None:
         numbers = range(first, first + count)
         assert table.add(unit(seq, batch=(first, count)), seq) == tuple(n - first for n in numbers if n in naive)
         naive.update(numbers)
-        intervals = table.sessions[7, 1].batched
+        intervals = table.batched[7, 1]
         assert intervals == sorted(set(intervals)), "disjoint, ascending, and joined where they touch"
         pairs = zip(intervals[::2], intervals[1::2], strict=True)
         assert {n for start, end in pairs for n in range(start, end)} == naive

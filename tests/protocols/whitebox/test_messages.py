@@ -18,7 +18,7 @@ NOTES = {"Committed", "Leading", "SteppedDown", "Retried", "CaughtUp", "Snapshot
          "SessionsExpired"}  # fmt: skip
 BODY = Multicast(MessageId(100, 1, 2), (0, 1), b"\x00\xff", 2, 3, 4)
 KNOWN = messages.Known(BODY.id, (0, 1), 3, 1024, 2049, BODY, 7)
-TABLE = DedupState((SessionState(100, 1, 2, ((2, 2049),), (3, 7), 2049),), (), ((100, 1),))
+TABLE = DedupState((SessionState(100, 1, 2, ((2, 2049),), 2049),), (), ((100, 1),), ((100, 1, (3, 7)),))
 SAMPLES: dict[str, Any] = {
     "Ballot": 65537, "int": 3, "Timestamp": 2049, "Group": 1, "Dest": (0, 1), "Vector": (65537, 3), "bool": True,
     "bytes": b"\x00", "MessageId": BODY.id, "Multicast": BODY, "Multicast | None": BODY, "DedupState": TABLE,

@@ -7,7 +7,8 @@ remembered as intervals.
 Rule: what answers depend on is changed by deliveries only, in their order, so that replicas which delivered the same
 give the same answers. That holds for expiry, too: there is no clock in it. A group remembers so many sessions; when
 there are more, it forgets those whose last delivery is longest ago. An expired session is refused, never treated as
-new: a floor per client stays.
+new: a floor per client stays, and what was batched, because another group, where the session lives on, may still bring
+a batch that overlaps.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ class SessionState:
     session: int
     complete_below: int
     delivered: tuple[tuple[int, Timestamp], ...]
-    batched: tuple[int, ...]
     newest: Timestamp
 
 
@@ -38,18 +38,18 @@ class DedupState:
     sessions: tuple[SessionState, ...] = ()
     expired: tuple[SessionState, ...] = ()
     floors: tuple[tuple[int, int], ...] = ()
+    batched: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    """Client, session, and the edges of the intervals."""
 
 
 class Session:
-    """What is remembered of one client session."""
+    """What is remembered of the units of one client session."""
 
-    __slots__ = ("batched", "complete_below", "delivered", "newest")
+    __slots__ = ("complete_below", "delivered", "newest")
 
     def __init__(self) -> None:
         self.complete_below = 1
         self.delivered: dict[int, Timestamp] = {}
-        self.batched: list[int] = []
-        """Messages of batches that were delivered: starts and ends of disjoint intervals, ascending."""
         self.newest: Timestamp = 0
         """Its last delivery here."""
 
@@ -65,7 +65,7 @@ Key = tuple[int, int]
 class DedupTable:
     """Delivered units by client session."""
 
-    __slots__ = ("expired", "floors", "sessions")
+    __slots__ = ("batched", "expired", "floors", "sessions")
 
     def __init__(self) -> None:
         self.sessions: dict[Key, Session] = {}
@@ -73,6 +73,8 @@ class DedupTable:
         """Sessions that are refused, but whose units a slow member may still take for undelivered."""
         self.floors: dict[int, int] = {}
         """Per client the lowest session that is not expired."""
+        self.batched: dict[Key, list[int]] = {}
+        """Messages of batches that were delivered, by session: starts and ends of disjoint intervals, ascending."""
 
     def delivered_at(self, id: MessageId) -> Timestamp | None:
         """None if `id` was not delivered here; else its timestamp, or 0 if that is no longer remembered."""
@@ -97,8 +99,11 @@ class DedupTable:
             _forget_below(session, unit.complete_below)
         if not unit.batch_count:
             return ()
-        repeated = _add_batch(session.batched, unit.batch_first, unit.batch_count)
-        _merge_below(session.batched, unit.batch_complete_below)
+        batched = self.batched.get(id[:2])
+        if batched is None:
+            batched = self.batched[id[:2]] = []
+        repeated = _add_batch(batched, unit.batch_first, unit.batch_count)
+        _merge_below(batched, unit.batch_complete_below)
         return repeated
 
     def expire_oldest(self, keep: int) -> int:
@@ -124,16 +129,18 @@ class DedupTable:
 
     def export(self) -> DedupState:
         """The table as plain data."""
-        return DedupState(_export(self.sessions), _export(self.expired), tuple(sorted(self.floors.items())))
+        batched = tuple([(*key, tuple(edges)) for key, edges in sorted(self.batched.items())])
+        return DedupState(_export(self.sessions), _export(self.expired), tuple(sorted(self.floors.items())), batched)
 
     def load(self, state: DedupState) -> None:
         """Replace the table by an exported one."""
         self.sessions, self.expired, self.floors = _load(state.sessions), _load(state.expired), dict(state.floors)
+        self.batched = {(client, session): list(edges) for client, session, edges in state.batched}
 
 
 def _export(sessions: dict[Key, Session]) -> tuple[SessionState, ...]:
     return tuple(
-        SessionState(*key, s.complete_below, tuple(sorted(s.delivered.items())), tuple(s.batched), s.newest)
+        SessionState(*key, s.complete_below, tuple(sorted(s.delivered.items())), s.newest)
         for key, s in sorted(sessions.items())
     )
 
@@ -144,7 +151,6 @@ def _load(states: tuple[SessionState, ...]) -> dict[Key, Session]:
         session = sessions[state.client, state.session] = Session()
         session.complete_below = state.complete_below
         session.delivered = dict(state.delivered)
-        session.batched = list(state.batched)
         session.newest = state.newest
     return sessions
 
