@@ -8,7 +8,7 @@ from braidcast.core.errors import BraidcastError
 from braidcast.core.process import Ticks
 from braidcast.core.protocol import Protocol
 from braidcast.protocols import skeen, whitebox
-from braidcast.protocols.whitebox.messages import Suspect
+from braidcast.protocols.whitebox.messages import Beat, Suspect, Sweep
 
 
 class UnknownProtocol(BraidcastError):
@@ -41,6 +41,7 @@ WHITEBOX = Protocol(
     make=whitebox.WhiteBox,
     options=whitebox.Options,
     check_topology=lambda topology: topology.require_majorities("whitebox"),
+    timers=(Beat, Suspect, Sweep),
     suspicion=Suspect,
     paced=_paced_whitebox,
     variants=(

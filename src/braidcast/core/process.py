@@ -124,6 +124,11 @@ class Process:
         """What this process is in its group at the moment, in a word."""
         return "member"
 
+    @property
+    def backlog(self) -> int:
+        """How many messages this process has to bring to their delivery; a driver slows clients down by it."""
+        return 0
+
     def adopt(self, part: P) -> P:
         """Take over the inputs and records of a part, which shares this outbox and this log."""
         if clash := self.inputs.keys() & part.inputs or self.replays.keys() & part.replays:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from braidcast.core.client import Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import OptionError
 from braidcast.core.process import Outbox, Process, Ticks
 from braidcast.core.topology import Topology
@@ -25,8 +26,16 @@ class Protocol:
     options: type
     """A frozen dataclass; every field has a default and a line of documentation."""
     check_topology: Callable[[Topology], None] = lambda _: None
+    timers: tuple[type, ...] = ()
+    """What its processes only say to themselves, later: no peer may send it."""
+    from_clients: tuple[type, ...] = (Multicast,)
+    """What clients may send to its processes,"""
+    to_clients: tuple[type, ...] = (Reply, Redirect, Refused)
+    """and what they are answered with."""
     suspicion: type | None = None
     """The timer that makes a process suspect its leader; the explorer fires it at any moment."""
+    rejoins: bool = False
+    """Whether a member that lost its disk can come back, if an operator says so."""
     tolerates_faults: bool = True
     """Whether a campaign may crash processes, lose sessions and cut links."""
     paced: Callable[[Any, Ticks], Any] = lambda options, _: options

@@ -65,6 +65,10 @@ class Skeen(Process):
         self.delivered: dict[MessageId, Timestamp] = {}
         """Never shrinks: the paper's protocol keeps no books of what is complete."""
 
+    @property
+    def backlog(self) -> int:
+        return len(self.pending)
+
     def on_multicast(self, sender: Pid, m: Multicast) -> None:
         """Lines 8-12."""
         if self.group not in m.dest or not self.topology.has_groups(m.dest):

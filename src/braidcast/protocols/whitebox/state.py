@@ -11,7 +11,7 @@ from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid, Pids, Topology
 from braidcast.protocols.parts.dedup import DedupTable
 from braidcast.protocols.parts.pending import PendingHeap
-from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, START, Entry
+from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, LEADER, START, Entry
 from braidcast.protocols.whitebox.messages import (
     Known,
     NewLeaderAck,
@@ -134,6 +134,10 @@ class State(Process):
     @property
     def role(self) -> str:
         return self.status
+
+    @property
+    def backlog(self) -> int:
+        return len(self.pending) if self.status is LEADER else 0
 
     @property
     def delivers_early(self) -> bool:
