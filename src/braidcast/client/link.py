@@ -1,0 +1,217 @@
+"""Connections of one client to all nodes of a cluster.
+
+A client needs one address to begin with: the first node that answers tells it of all the others. A connection that
+ends is made again, with growing pauses; what was in flight on it is the business of those who use the link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import random
+from typing import Any
+
+from braidcast.client.errors import ClusterUnreachable
+from braidcast.core.client import Multicast, Redirect, Refused, Reply
+from braidcast.core.errors import BraidcastError
+from braidcast.core.topology import Group, Pid
+from braidcast.wire.codec import Codec, Item, Undecodable
+from braidcast.wire.connection import Connection, ConnectionLimits
+from braidcast.wire.handshake import (
+    HANDSHAKE,
+    HANDSHAKE_BYTES_MAX,
+    ClientHello,
+    NodeInfo,
+    TurnedAway,
+    Welcome,
+)
+from braidcast.wire.service import FROM_CLIENTS, TO_CLIENTS
+
+TO_CLIENT = Codec((Reply, Redirect, Refused, *TO_CLIENTS))
+TO_NODE = Codec((Multicast, *FROM_CLIENTS))
+CONNECT_S = 5.0
+PAUSE_S_MIN, PAUSE_S_MAX = 0.02, 1.0
+PULSE_S = 1.0
+SILENT_PULSES_MAX = 5
+BUFFER_BYTES_MAX = 256 << 20
+
+
+class Line:
+    """The connection to one node."""
+
+    def __init__(self, node: NodeInfo) -> None:
+        self.node = node
+        self.connection: Connection | None = None
+        self.outgoing: list[Item] = []
+        self.trouble = ""
+        """Why there is no connection."""
+        self.ended = asyncio.Event()
+
+
+Listener = Callable[[Line, Pid, Any], None]
+"""Called with the line, the sender (a process, or 0 for the node itself), and the message."""
+
+
+class Link:
+    """A client's way to the nodes."""
+
+    def __init__(self, addresses: Sequence[str], client: Pid, cluster: str = "") -> None:
+        self.addresses, self.client, self.cluster = list(addresses), client, cluster
+        self.lines: dict[str, Line] = {}
+        self.line_of: dict[Pid, Line] = {}
+        self.groups: dict[str, Group] = {}
+        self.members: list[tuple[Pid, ...]] = []
+        self.welcome: Welcome | None = None
+        self._listeners: dict[type, list[Listener]] = {}
+        self.on_connected: list[Callable[[Line], None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._dirty: dict[Line, None] = {}
+
+    async def open(self) -> None:
+        """Find the cluster, and begin to keep connections to all of its nodes."""
+        troubles = []
+        for address in self.addresses:
+            line = Line(NodeInfo("", address, ()))
+            try:
+                welcome, connection = await self._connect(line)
+            except (OSError, TimeoutError, BraidcastError) as error:
+                troubles.append(f"{address}: {str(error) or 'no answer in time'}")
+                continue
+            self._learn(welcome)
+            first = self.lines[welcome.node]
+            self._use(connection, first)
+            break
+        else:
+            raise ClusterUnreachable(f"no node answers ({'; '.join(troubles)}): are the nodes running?")
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep(line)) for line in self.lines.values()]
+        self._tasks.append(loop.create_task(self._pulse()))
+
+    def _learn(self, welcome: Welcome) -> None:
+        self.welcome = welcome
+        self.lines = {node.name: Line(node) for node in welcome.nodes}
+        self.line_of = {pid: line for line in self.lines.values() for pid in line.node.pids}
+        self.groups = {group.name: group.number for group in welcome.groups}
+        self.members = [group.pids for group in welcome.groups]
+
+    async def close(self) -> None:
+        """End all connections."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for line in self.lines.values():
+            if line.connection is not None:
+                line.connection.end("closed", flush=True)
+
+    def listen(self, kind: type, hear: Listener) -> None:
+        """Call `hear` with every message of that kind."""
+        self._listeners.setdefault(kind, []).append(hear)
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    def send(self, to: tuple[Pid, ...], message: Any) -> None:
+        """To processes; those whose node is not connected do not get it. Leaves with the next turn of the loop."""
+        if len(to) == 1:
+            self._put(self.line_of[to[0]], to, message)
+            return
+        by_line: dict[Line, list[Pid]] = {}
+        for pid in to:
+            by_line.setdefault(self.line_of[pid], []).append(pid)
+        for line, pids in by_line.items():
+            self._put(line, tuple(pids), message)
+
+    def say(self, line: Line, message: Any) -> None:
+        """To a node itself."""
+        self._put(line, (), message)
+
+    def _put(self, line: Line, to: tuple[Pid, ...], message: Any) -> None:
+        if line.connection is None:
+            return
+        if not self._dirty:
+            asyncio.get_running_loop().call_soon(self._flush)
+        line.outgoing.append((self.client, to, message))
+        self._dirty[line] = None
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        for line in dirty:
+            if line.connection is not None and line.outgoing:
+                line.connection.send(TO_NODE.encode(line.outgoing))
+            line.outgoing.clear()
+
+    # -- connections -------------------------------------------------------------------------------------------------
+
+    async def _keep(self, line: Line) -> None:
+        pause = PAUSE_S_MIN
+        while True:
+            if line.connection is None:
+                try:
+                    _, connection = await self._connect(line)
+                    line.trouble, pause = "", PAUSE_S_MIN
+                    self._use(connection, line)
+                except (OSError, TimeoutError, BraidcastError) as error:
+                    line.trouble = str(error) or "no answer in time"
+                    await asyncio.sleep(pause * (0.5 + random()))
+                    pause = min(2 * pause, PAUSE_S_MAX)
+                    continue
+            await line.ended.wait()
+            await asyncio.sleep(pause * (0.5 + random()))
+
+    async def _connect(self, line: Line) -> tuple[Welcome, Connection]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bytes] = loop.create_future()
+
+        def on_body(_: Connection, body: bytes) -> None:
+            if not answer.done():
+                answer.set_result(body)
+
+        def on_end(_: Connection, why: str) -> None:
+            if not answer.done():
+                answer.set_exception(ConnectionError(why))
+
+        limits = ConnectionLimits(HANDSHAKE_BYTES_MAX, BUFFER_BYTES_MAX)
+        connection = Connection(limits, on_body, on_end)
+        host, _, port = line.node.address.rpartition(":")
+        async with asyncio.timeout(CONNECT_S):
+            await loop.create_connection(lambda: connection, host.strip("[]"), int(port))
+            connection.send(HANDSHAKE.encode(ClientHello(self.cluster, self.client)))
+            said = HANDSHAKE.decode_one(await answer)
+        if isinstance(said, Welcome):
+            connection.reader.body_bytes_max = said.frame_bytes_max
+            return said, connection
+        connection.end("turned away")
+        raise ClusterUnreachable(said.why if isinstance(said, TurnedAway) else "what answers is no node of braidcast")
+
+    def _use(self, connection: Connection, line: Line) -> None:
+        line.connection = connection
+        line.ended.clear()
+        connection.on_body = lambda _, body: self._on_body(line, body)
+        connection.on_end = lambda ended, why: self._on_end(line, ended, why)
+        for hear in self.on_connected:
+            hear(line)
+
+    def _on_end(self, line: Line, connection: Connection, why: str) -> None:
+        if line.connection is connection:
+            line.connection = None
+            line.trouble = why
+            line.outgoing.clear()
+            line.ended.set()
+
+    def _on_body(self, line: Line, body: bytes) -> None:
+        try:
+            items = TO_CLIENT.decode(body)
+        except Undecodable as error:
+            if line.connection is not None:
+                line.connection.end(str(error))
+            return
+        listeners = self._listeners
+        for sender, _, message in items:
+            for hear in listeners.get(type(message), ()):
+                hear(line, sender, message)
+
+    async def _pulse(self) -> None:
+        while True:
+            await asyncio.sleep(PULSE_S)
+            for line in self.lines.values():
+                if line.connection is not None:
+                    line.connection.pulse(SILENT_PULSES_MAX)

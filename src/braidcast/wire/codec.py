@@ -1,0 +1,51 @@
+"""The codec: messages to bytes and back, as MessagePack by msgspec.
+
+A frame's body is a list of items (sender, receivers, message). What may come in is said when a codec is made: a timer
+or a word of the driver is no message that a peer may send, and decodes as little as garbage does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import msgspec
+
+from braidcast.core.errors import BraidcastError
+from braidcast.core.topology import Pid, Pids
+
+Item = tuple[Pid, Pids, Any]
+"""Who says it, to which of the receiver's processes, and what."""
+
+
+class Undecodable(BraidcastError):
+    """Bytes that are none of the messages that may come here."""
+
+
+class Codec:
+    """Encodes anything declared with `@message`; decodes the kinds it was made for."""
+
+    def __init__(self, kinds: Iterable[type]) -> None:
+        self.kinds = tuple(sorted(set(kinds), key=lambda kind: kind.__name__))
+        union: Any = reduce(or_, self.kinds)
+        self.union = union
+        self._items = msgspec.msgpack.Decoder(list[tuple[int, tuple[int, ...], union]])
+        self._one = msgspec.msgpack.Decoder(union)
+        encoder = msgspec.msgpack.Encoder()
+        self.encode = encoder.encode
+
+    def decode(self, body: bytes) -> Sequence[Item]:
+        """The items of a frame."""
+        try:
+            return self._items.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Undecodable(f"a frame that cannot be read: {error}") from None
+
+    def decode_one(self, body: bytes) -> Any:
+        """A single message."""
+        try:
+            return self._one.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Undecodable(f"a message that cannot be read: {error}") from None

@@ -1,0 +1,129 @@
+"""A connection: frames both ways over a stream, with limits, until the first thing goes wrong.
+
+1. What is wrong with what arrives (a bad frame, too long a silence) ends the connection, and only that.
+2. Its owner hears of each body and, once, of the end with the reason.
+3. What the other side does not read is buffered up to a limit; beyond it the connection ends, rather than memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from braidcast.wire.frames import FrameError, FrameReader, frame
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What one connection may use."""
+
+    frame_bytes_max: int
+    buffer_bytes_max: int
+    """Written and not taken by the other side yet."""
+
+
+class Connection(asyncio.Protocol):
+    """One end of one connection."""
+
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        on_body: Callable[[Connection, bytes], None],
+        on_end: Callable[[Connection, str], None],
+        on_made: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self.limits = limits
+        self.on_body, self.on_end, self.on_made = on_body, on_end, on_made
+        self.reader = FrameReader(limits.frame_bytes_max)
+        self.transport: asyncio.Transport | None = None
+        self.sent = 0
+        """Frames."""
+        self.sent_at_pulse = 0
+        self.heard = True
+        """Whether anything has arrived since the last pulse."""
+        self.silent_pulses = 0
+        self.why: str | None = None
+        """Why it ended; None while it lives."""
+
+    # -- asyncio's side ----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The stream is there."""
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transports are of no such class
+        self.transport.set_write_buffer_limits(high=self.limits.buffer_bytes_max)
+        if self.on_made is not None:
+            self.on_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes arrived."""
+        self.heard = True
+        try:
+            bodies = self.reader.feed(data)
+        except FrameError as error:
+            return self.end(str(error))
+        for body in bodies:
+            if self.why is not None:
+                return
+            self.on_body(self, body)
+
+    def eof_received(self) -> bool:
+        """The other side has nothing more to say."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The stream is gone."""
+        self._ended(str(exc) if exc else "closed by the other side")
+
+    # -- the owner's side --------------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self.why is None and self.transport is not None
+
+    @property
+    def unread_bytes(self) -> int:
+        """Written, and not taken by the other side yet."""
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
+    @property
+    def peer_name(self) -> Any:
+        """The address of the other side, as far as there is one."""
+        return self.transport.get_extra_info("peername") if self.transport is not None else None
+
+    def send(self, body: bytes) -> None:
+        """One frame; what cannot be sent any more is lost with the connection."""
+        if self.why is not None or self.transport is None:
+            return
+        if self.unread_bytes + len(body) > self.limits.buffer_bytes_max:
+            return self.end(f"the other side does not read: {self.unread_bytes:,} bytes wait for it")
+        self.transport.write(frame(self.sent, body))
+        self.sent += 1
+
+    def pulse(self, silent_pulses_max: int) -> None:
+        """To be called at a steady pace: show that this side is alive, and see whether the other one is."""
+        if not self.alive:
+            return
+        self.silent_pulses = 0 if self.heard else self.silent_pulses + 1
+        self.heard = False
+        if self.silent_pulses > silent_pulses_max:
+            return self.end("the other side is silent")
+        if self.sent == self.sent_at_pulse:
+            self.send(b"")
+        self.sent_at_pulse = self.sent
+
+    def end(self, why: str, *, flush: bool = False) -> None:
+        """End it; with `flush`, after what was written has left."""
+        if self.transport is not None and self.why is None:
+            if flush:
+                self.transport.close()
+            else:
+                self.transport.abort()
+        self._ended(why)
+
+    def _ended(self, why: str) -> None:
+        if self.why is None:
+            self.why = why
+            self.on_end(self, why)
