@@ -13,9 +13,11 @@ import click
 
 from braidcast import __version__
 from braidcast.cli.bench import bench
+from braidcast.cli.config import config
 from braidcast.cli.demo import demo
 from braidcast.cli.explore import explore
 from braidcast.cli.fuzz import fuzz
+from braidcast.cli.node import node
 from braidcast.cli.sim import sim
 from braidcast.core.errors import BraidcastError
 
@@ -37,7 +39,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, sim, fuzz, explore, bench):
+for command in (demo, sim, fuzz, explore, bench, config, node):
     cli.add_command(command)
 
 

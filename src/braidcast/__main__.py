@@ -1,0 +1,5 @@
+"""`python -m braidcast` is the command `braidcast`."""
+
+from braidcast.cli.main import main
+
+main()

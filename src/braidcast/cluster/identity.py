@@ -1,0 +1,142 @@
+"""Who a node is: the file `identity.json` in its data directory, and what it knows of the disks of its peers.
+
+1. A data directory belongs to one node of one cluster for ever; it has a random name, its *disk*.
+2. `incarnation` counts the starts of the node and is durable before the node says anything.
+3. A node remembers, durably, the disk of every peer that it ever talked to. A peer that comes with another disk has
+   lost what it promised and accepted; it is turned away unless an operator says that it rejoins, and the disk that it
+   replaces is never taken again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from braidcast.core.errors import BraidcastError
+
+NAME = "identity.json"
+FORMAT = 1
+
+
+class IdentityError(BraidcastError):
+    """A data directory that is not this node's, or not whole."""
+
+
+@dataclass(slots=True)
+class PeerDisks:
+    """The disk that a peer has, and those that it had before."""
+
+    disk: str
+    former: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Identity:
+    """The contents of the file."""
+
+    path: Path
+    cluster: str
+    fingerprint: str
+    node: str
+    disk: str
+    incarnation: int
+    rejoins: bool
+    """This disk replaces one that was lost."""
+    peers: dict[str, PeerDisks] = field(default_factory=dict)
+
+    def save(self) -> None:
+        """Write it durably: the old file or the new one is there, whatever happens."""
+        data = {
+            "format": FORMAT, "cluster": self.cluster, "fingerprint": self.fingerprint, "node": self.node,
+            "disk": self.disk, "incarnation": self.incarnation, "rejoins": self.rejoins,
+            "peers": {name: {"disk": known.disk, "former": known.former} for name, known in self.peers.items()},
+        }  # fmt: skip
+        temporary = self.path.with_suffix(".tmp")
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(json.dumps(data, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def why_not(self, peer: str, disk: str, rejoins: bool) -> str | None:
+        """Why a peer with that disk is turned away, or None; a disk that is new here is remembered."""
+        known = self.peers.get(peer)
+        if known is not None and known.disk == disk:
+            return None
+        if known is None:
+            self.peers[peer] = PeerDisks(disk)
+        elif disk in known.former:
+            return f"the disk of node {peer} was replaced by another one: this is the old one, do not start it again"
+        elif not rejoins:
+            return (
+                f"node {peer} comes with another disk than it had, so it has lost what it promised: "
+                f"if its data is lost for good, start it once with --rejoin"
+            )
+        else:
+            self.peers[peer] = PeerDisks(disk, [*known.former, known.disk])
+        self.save()
+        return None
+
+
+def open_identity(folder: Path, cluster: str, fingerprint: str, node: str, *, rejoin: bool = False) -> Identity:
+    """The identity of a node that starts: read, or made if the directory is empty; the start is counted."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / NAME
+        if path.exists():
+            if rejoin:
+                raise IdentityError(
+                    f"{folder} holds the data of node {node}, so nothing is lost: start without --rejoin, or move the "
+                    f"directory away first if it is damaged"
+                )
+            identity = _read(path)
+            _check(identity, cluster, fingerprint, node)
+        else:
+            if left := sorted(found.name for found in folder.iterdir() if found.name != path.with_suffix(".tmp").name):
+                raise IdentityError(f"{folder} has no {NAME} but holds {left[0]}: give node {node} an empty directory")
+            identity = Identity(path, cluster, fingerprint, node, uuid.uuid4().hex, 0, rejoin)
+        identity.incarnation += 1
+        identity.save()
+    except OSError as error:
+        raise IdentityError(f"{folder} cannot hold the data of node {node}: {error.strerror or error}") from None
+    return identity
+
+
+def _read(path: Path) -> Identity:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != FORMAT:
+            raise IdentityError(f"{path} has format {data['format']}: this braidcast reads format {FORMAT}")
+        peers = {str(name): PeerDisks(str(known["disk"]), list(known["former"])) for name, known in _items(data)}
+        return Identity(
+            path, str(data["cluster"]), str(data["fingerprint"]), str(data["node"]), str(data["disk"]),
+            int(data["incarnation"]), bool(data["rejoins"]), peers,
+        )  # fmt: skip
+    except (ValueError, KeyError, TypeError) as error:
+        raise IdentityError(f"{path} is damaged ({type(error).__name__}): restore it from a backup") from None
+
+
+def _items(data: Mapping[str, Mapping[str, Mapping[str, str]]]) -> list[tuple[str, Mapping[str, str]]]:
+    return list(data["peers"].items())
+
+
+def _check(found: Identity, cluster: str, fingerprint: str, node: str) -> None:
+    if found.node != node or found.cluster != cluster:
+        raise IdentityError(
+            f"{found.path.parent} holds the data of node {found.node} of cluster {found.cluster}, not of node {node} "
+            f"of cluster {cluster}: give each node a directory of its own"
+        )
+    if found.fingerprint != fingerprint:
+        raise IdentityError(
+            f"{found.path.parent} was made for other groups, members or protocol options (fingerprint "
+            f"{found.fingerprint}, the configuration has {fingerprint}): they cannot change in a running cluster"
+        )

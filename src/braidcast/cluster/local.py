@@ -1,0 +1,158 @@
+"""A cluster of real processes on this machine: started, found again, stopped.
+
+A directory holds all of it: `cluster.toml`, the nodes' data, and per node a log of what it said and its process id.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from braidcast.cluster.config import ClusterConfig
+from braidcast.core.errors import BraidcastError
+
+CONFIG = "cluster.toml"
+STOP_S = 10.0
+LOOK_S = 0.02
+
+
+class LocalClusterError(BraidcastError):
+    """A local cluster that cannot be started or found."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProcess:
+    """What is known of the process of a node."""
+
+    name: str
+    pid_file: Path
+    output: Path
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process if it runs; None otherwise."""
+        try:
+            pid = int(self.pid_file.read_text())
+            command = Path(f"/proc/{pid}/cmdline")
+            if command.exists() and self.name.encode() not in command.read_bytes().split(b"\0"):
+                return None  # the number has gone to another process
+            os.kill(pid, 0)
+        except (OSError, ValueError):
+            return None
+        return None if _is_zombie(pid) else pid
+
+
+class LocalCluster:
+    """The processes of the nodes of one configuration."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self.config = config
+        self.folder = config.path.parent
+        run = self.folder / "run"
+        self.nodes = {name: NodeProcess(name, run / f"{name}.pid", run / f"{name}.log") for name in config.nodes}
+
+    def start(self, name: str, *arguments: str) -> int:
+        """Start the process of a node; its process id."""
+        node = self.nodes[name]
+        if (pid := node.pid) is not None:
+            return pid
+        node.output.parent.mkdir(parents=True, exist_ok=True)
+        command = [
+            sys.executable, "-m", "braidcast", "node", "--config", str(self.config.path), "--id", name, *arguments,
+        ]  # fmt: skip
+        with open(node.output, "ab") as output:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        node.pid_file.write_text(f"{process.pid}\n")
+        return process.pid
+
+    def start_all(self) -> None:
+        """Start every node that does not run."""
+        for name in self.nodes:
+            self.start(name)
+
+    def running(self) -> dict[str, int]:
+        """The nodes that run, with their process ids."""
+        return {name: pid for name, node in self.nodes.items() if (pid := node.pid) is not None}
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a signal to the process of a node, if it runs."""
+        if (pid := self.nodes[name].pid) is not None:
+            os.kill(pid, number)
+
+    def kill(self, name: str) -> None:
+        """End a node as `kill -9` does, and wait until it is gone."""
+        self.signal(name, signal.SIGKILL)
+        self.wait_until(lambda: self.nodes[name].pid is None, f"node {name} to die")
+
+    def stop(self, name: str) -> None:
+        """Let a node stop by itself."""
+        self.signal(name, signal.SIGCONT)
+        self.signal(name, signal.SIGTERM)
+        self.wait_until(lambda: self.nodes[name].pid is None, f"node {name} to stop")
+
+    def stop_all(self) -> list[str]:
+        """Stop every node; those that had to be killed."""
+        for name in self.running():
+            self.signal(name, signal.SIGCONT)
+            self.signal(name, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_S
+        while self.running() and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+        stubborn = list(self.running())
+        for name in stubborn:
+            self.kill(name)
+        for node in self.nodes.values():
+            node.pid_file.unlink(missing_ok=True)
+        return stubborn
+
+    def wait_until(self, condition: Callable[[], bool], what: str, seconds: float = STOP_S) -> None:
+        """Wait for something, but not for ever."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise LocalClusterError(f"waited {seconds:.0f} s in vain for {what}")
+            time.sleep(LOOK_S)
+
+    def last_words(self, name: str) -> str:
+        """The last line that a node said."""
+        try:
+            lines = self.nodes[name].output.read_text(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return lines[-1] if lines else ""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody uses at the moment."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether it has ended, and only its parent, if that is this process, has not looked."""
+    try:
+        if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            return True
+    except ChildProcessError:
+        pass
+    return any(line.startswith("State:\tZ") for line in _status_of(pid))
+
+
+def _status_of(pid: int) -> Iterator[str]:
+    try:
+        yield from Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return

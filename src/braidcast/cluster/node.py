@@ -1,0 +1,356 @@
+"""A node: one OS process that hosts one replica of each group assigned to it, and knows no protocol by name.
+
+Theory of operation. Everything that arrives (frames, timers, the disk's answers) is stepped through the processes at
+once; what they put out is carried out once per turn of the event loop, in `_tick`:
+
+1. timers are set;
+2. if there are records and the node is durable, all records of all replicas become one commit, and what was put out
+   with them waits for it; while a commit is in progress everything else that is put out waits for the next one;
+3. otherwise sends and deliveries go: to replicas of this node directly, to each peer as one frame, to clients as one
+   frame each. What local replicas answer is carried out in the same turn.
+
+So a turn costs one sync and one write per peer, however much it carries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from typing import Any
+
+from braidcast.cluster.clients import Clients
+from braidcast.cluster.config import ClusterConfig
+from braidcast.cluster.door import Door
+from braidcast.cluster.durability import Durability
+from braidcast.cluster.identity import Identity
+from braidcast.cluster.journal import Journal
+from braidcast.cluster.log import Log
+from braidcast.cluster.peers import Peer, Peers
+from braidcast.cluster.replica import Replica
+from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
+from braidcast.core.process import Batch
+from braidcast.core.topology import Group, Pid, Pids
+from braidcast.wire.codec import Codec, Undecodable
+
+ROUNDS_MAX = 8
+"""How often replicas of this node may answer each other within one turn."""
+JOURNAL_SYNC_S = 0.05
+BACKLOG_RESUMES = 0.75
+"""Clients are read again when the backlog has fallen to this share of the limit."""
+LOOK_AGAIN_S = 0.01
+
+
+class Route:
+    """Where the messages for one set of processes go."""
+
+    __slots__ = ("client", "local", "remote")
+
+    def __init__(self, local: list[Replica], remote: list[tuple[Peer, Pids]], client: Pid | None) -> None:
+        self.local, self.remote, self.client = local, remote, client
+
+
+class Node:
+    """One node of a cluster."""
+
+    def __init__(self, config: ClusterConfig, identity: Identity, wal: Log | None) -> None:
+        self.config, self.identity = config, identity
+        self.name = identity.node
+        self.protocol = config.protocol
+        self.topology = config.topology
+        self.replicas: dict[Pid, Replica] = {}
+        self.by_group: dict[Group, Replica] = {}
+        self.local: deque[tuple[Pid, Replica, Any]] = deque()
+        """Messages from replica to replica within this node."""
+        self.routes: dict[Pids, Route] = {}
+        self.clients = Clients()
+        self.peers = Peers(config, identity, self._on_peer_body, self._on_session, self.fail)
+        self.refused: dict[str, int] = {}
+        """Frames and messages that were refused, by reason."""
+        self.door = Door(self)
+        self.awake = False
+        self.failure: asyncio.Future[str] | None = None
+        self.began = time.monotonic()
+        for pid in config.pids_of(self.name):
+            self._host(pid)
+        some = next(iter(self.replicas.values())).process
+        protocol_kinds = [kind for kind in some.inputs if kind not in (*self.protocol.timers, *FROM_DRIVER)]
+        self.from_peers = Codec(protocol_kinds)
+        self.durability: Durability | None = None
+        if wal is not None:
+            self.durability = Durability(wal, some.replays, config.limits.checkpoint_bytes_min, self.fail)
+
+    def _host(self, pid: Pid) -> None:
+        group = self.topology.group_of[pid]
+        on_disk = self.config.durability == "disk"
+        folder = self.config.nodes[self.name].data / "journal" / self.config.group_name(group) if on_disk else None
+        journal = Journal(folder, self.config.limits.journal_bytes_max)
+        replica = Replica(
+            pid, group, lambda out: self.protocol.make(out, self.topology, self.config.options), journal, self._on_timer
+        )
+        self.replicas[pid] = self.by_group[group] = replica
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Recover, begin to listen, connect to the others."""
+        self.failure = asyncio.get_running_loop().create_future()
+        records = self.durability.recovered() if self.durability is not None else {}
+        now, wall = _now(), _wall()
+        for pid, replica in self.replicas.items():
+            replica.start(records.get(pid, []), now, wall)
+        self.wake()
+        await self.door.open()
+        self.peers.dial()
+        self._pulse()
+        self._sync_journals()
+
+    async def stop(self) -> None:
+        """Finish what is on its way to the disk, say good-bye, let go of everything."""
+        self.door.close()
+        await self.peers.stop()
+        for session in self.clients.all():
+            session.connection.end("this node stops", flush=True)
+        for replica in self.replicas.values():
+            replica.stop()
+        if self.durability is not None:
+            await asyncio.to_thread(self.durability.close)
+
+    def fail(self, why: str) -> None:
+        if self.failure is not None and not self.failure.done():
+            self.failure.set_result(why)
+
+    # -- what arrives ------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Carry out what the processes put out before the next turn of the loop."""
+        if not self.awake:
+            self.awake = True
+            asyncio.get_running_loop().call_soon(self._tick)
+
+    def set_clocks(self) -> None:
+        now, wall = _now(), _wall()
+        for replica in self.replicas.values():
+            replica.out.now, replica.out.wall = now, wall
+
+    def _on_timer(self, replica: Replica, timer: Any) -> None:
+        self.set_clocks()
+        replica.step(replica.pid, timer)
+        self.wake()
+
+    def _on_session(self, peer: Peer) -> None:
+        self.set_clocks()
+        for replica in self.replicas.values():
+            if Connected in replica.process.inputs:
+                for pid in sorted(peer.pids):
+                    replica.step(replica.pid, Connected(pid))
+        self.wake()
+
+    def _on_peer_body(self, peer: Peer, body: bytes) -> None:
+        try:
+            items = self.from_peers.decode(body)
+        except Undecodable as error:
+            self.refuse("undecodable frame of a peer")
+            if peer.connection is not None:
+                peer.connection.end(str(error))
+            return
+        self.set_clocks()
+        replicas, pids = self.replicas, peer.pids
+        for sender, to, message in items:
+            if sender not in pids:
+                self.refuse("message in another's name")
+                continue
+            for pid in to:
+                replica = replicas.get(pid)
+                if replica is not None:
+                    replica.step(sender, message)
+                else:
+                    self.refuse("message for a process that is not here")
+        self.wake()
+
+    def refuse(self, why: str) -> None:
+        """Count what is refused."""
+        self.refused[why] = self.refused.get(why, 0) + 1
+
+    # -- what leaves -------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self.awake = False
+        loop = asyncio.get_running_loop()
+        durability = self.durability
+        for _ in range(ROUNDS_MAX):
+            for replica in self.replicas.values():
+                replica.set_timers(loop)
+            if durability is not None:
+                if durability.busy:
+                    break
+                if any(replica.out.batch.records for replica in self.replicas.values()):
+                    self._commit(durability)
+                    break
+            for replica in self.replicas.values():
+                batch = replica.out.batch
+                self._let_go(replica, batch)
+                for part in batch:
+                    part.clear()
+            if not self.local:
+                break
+            self._step_local()
+        else:
+            self.wake()
+        self._flush()
+
+    def _commit(self, durability: Durability) -> None:
+        batches = [(replica, replica.out.take()) for replica in self.replicas.values()]
+        if durability.wants_checkpoint and (records := self._checkpoint()) is not None:
+            durability.checkpoint(records, lambda: self._committed(batches))
+        else:
+            records = [(replica.pid, batch.records) for replica, batch in batches if batch.records]
+            durability.commit(records, lambda: self._committed(batches))
+
+    def _checkpoint(self) -> list[tuple[Pid, list[Any]]] | None:
+        try:
+            return [(pid, list(replica.process.checkpoint())) for pid, replica in self.replicas.items()]
+        except NotImplementedError:
+            return None
+
+    def _committed(self, batches: list[tuple[Replica, Batch]]) -> None:
+        self.set_clocks()
+        for replica, batch in batches:
+            self._let_go(replica, batch)
+        self._step_local()
+        self._tick()
+
+    def _let_go(self, replica: Replica, batch: Batch) -> None:
+        """Sends and deliveries, whose records are durable."""
+        routes, me = self.routes, replica.pid
+        for to, message in batch.sent:
+            route = routes.get(to)
+            if route is None:
+                route = self._route(to)
+            for peer, pids in route.remote:
+                peer.outgoing.append((me, pids, message))
+            for other in route.local:
+                if other is not replica:
+                    self.local.append((me, other, message))
+            if route.client is not None:
+                self.clients.tell(route.client, me, message)
+        if batch.delivered:
+            self._deliver(replica, batch.delivered)
+
+    def _route(self, to: Pids) -> Route:
+        if len(to) == 1 and to[0] not in self.topology.group_of:
+            return Route([], [], to[0])  # not kept: clients come and go
+        here = [self.replicas[pid] for pid in to if pid in self.replicas]
+        there = [
+            (peer, tuple([pid for pid in to if pid in peer.pids]))
+            for peer in self.peers.all.values()
+            if not peer.pids.isdisjoint(to)
+        ]
+        route = self.routes[to] = Route(here, there, None)
+        return route
+
+    def _step_local(self) -> None:
+        local = self.local
+        for _ in range(len(local)):
+            sender, replica, message = local.popleft()
+            replica.step(sender, message)
+
+    def _deliver(self, replica: Replica, delivered: list[Any]) -> None:
+        journal = replica.journal
+        for delivery in delivered:
+            match delivery:
+                case Delivered():
+                    replica.delivered += journal.append(delivery)
+                case SnapshotWanted(gts=gts):
+                    state = journal.state()
+                    self.local.append((replica.pid, replica, Snapshot(gts, state)))
+                case Restored(gts=gts, state=state):
+                    journal.restore(gts, state)
+                    if journal.folder is not None:
+                        replica.out.applied = journal.mark
+        journal.write()
+
+    def _flush(self) -> None:
+        """One frame for each peer and each client."""
+        encode = self.from_peers.encode
+        for peer in self.peers.all.values():
+            if peer.outgoing:
+                if peer.connection is not None:
+                    peer.connection.send(encode(peer.outgoing))
+                peer.outgoing.clear()
+        if self.clients.sessions:
+            journals = {group: replica.journal for group, replica in self.by_group.items()}
+            if self.clients.flush(journals):
+                asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.wake)
+            self._admit()
+
+    def _admit(self) -> None:
+        """Read from clients only while there is room for what they submit."""
+        most = self.config.limits.pending_messages_max
+        backlog = max(replica.process.backlog for replica in self.replicas.values())
+        full = self.durability is not None and self.durability.full
+        if backlog > most or full:
+            self.clients.set_reading(False)
+        elif backlog <= most * BACKLOG_RESUMES:
+            self.clients.set_reading(True)
+
+    # -- now and then ------------------------------------------------------------------------------------------------
+
+    def _pulse(self) -> None:
+        timing = self.config.timing
+        silent_max = max(1, timing.silence_ms_max // timing.ping_ms)
+        for peer in self.peers.all.values():
+            if peer.connection is not None:
+                peer.connection.pulse(silent_max)
+        for session in self.clients.all():
+            session.connection.pulse(silent_max if self.clients.reading else 1 << 30)
+        self.door.pulse()
+        self._admit()
+        asyncio.get_running_loop().call_later(timing.ping_ms / 1000, self._pulse)
+
+    def _sync_journals(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self.durability is not None:
+            for replica in self.replicas.values():
+                replica.journal.write()
+                if (begun := replica.journal.begin_sync()) is not None:
+                    file, upto = begun
+                    future = loop.run_in_executor(None, _sync_and_close, file)
+                    future.add_done_callback(_Synced(self, replica, upto))
+        loop.call_later(JOURNAL_SYNC_S, self._sync_journals)
+
+
+FROM_DRIVER: tuple[type, ...] = (Connected, Snapshot)
+"""Inputs that only the driver gives; no peer may send them."""
+
+
+class _Synced:
+    """What happens when a journal is durable."""
+
+    def __init__(self, node: Node, replica: Replica, upto: int) -> None:
+        self.node, self.replica, self.upto = node, replica, upto
+
+    def __call__(self, done: asyncio.Future[None]) -> None:
+        if done.cancelled():
+            return
+        if (error := done.exception()) is not None:
+            return self.node.fail(f"the journal of process {self.replica.pid} cannot be made durable: {error}")
+        journal = self.replica.journal
+        if self.upto > journal.mark:
+            journal.mark = self.replica.out.applied = self.upto
+
+
+def _sync_and_close(file: int) -> None:
+    try:
+        os.fdatasync(file)
+    finally:
+        os.close(file)
+
+
+def _now() -> int:
+    return time.monotonic_ns() // 1000
+
+
+def _wall() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,222 @@
+"""The other nodes: one connection to each, dialled by the node whose name is lower, again and again.
+
+1. Whatever a session loses is the protocol's business: what is put out while there is none is dropped, and the
+   processes here hear `Connected` when a new one begins.
+2. A connection is taken only with an (incarnation, session) above all seen of that peer: the newest one replaces the
+   one before, and nothing of an earlier life arrives after something of a later one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from random import random
+
+from braidcast.cluster.config import ClusterConfig, NodeConfig
+from braidcast.cluster.identity import Identity
+from braidcast.core.topology import Pids
+from braidcast.wire.codec import Item, Undecodable
+from braidcast.wire.connection import Connection, ConnectionLimits
+from braidcast.wire.handshake import HANDSHAKE, Hello, TurnedAway
+
+log = logging.getLogger(__name__)
+
+
+class Peer:
+    """Another node."""
+
+    def __init__(self, node: NodeConfig, pids: Pids) -> None:
+        self.name, self.node, self.pids = node.name, node, frozenset(pids)
+        self.connection: Connection | None = None
+        self.outgoing: list[Item] = []
+        """What this tick has for it."""
+        self.incarnation = 0
+        self.session = 0
+        """The highest seen."""
+        self.sessions = 0
+        """How many there were."""
+        self.trouble = ""
+        """Why there is no session."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a session."""
+        return self.connection is not None
+
+    def takes(self, hello: Hello) -> bool:
+        """Whether this is newer than all that was seen of the peer."""
+        if (hello.incarnation, hello.session) <= (self.incarnation, self.session):
+            return False
+        self.incarnation, self.session = hello.incarnation, hello.session
+        return True
+
+
+class Peers:
+    """All the others, and the handshake with them."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        identity: Identity,
+        on_items: Callable[[Peer, bytes], None],
+        on_session: Callable[[Peer], None],
+        on_banned: Callable[[str], None],
+    ) -> None:
+        self.config, self.identity = config, identity
+        self.on_items, self.on_session, self.on_banned = on_items, on_session, on_banned
+        self.me = identity.node
+        self.all = {
+            name: Peer(node, config.pids_of(name)) for name, node in config.nodes.items() if name != self.me
+        }
+        self.limits = ConnectionLimits(config.limits.frame_bytes_max, config.limits.peer_buffer_bytes_max)
+        self.sessions = 0
+        """How many connections this incarnation has begun."""
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def dial(self) -> None:
+        """Begin to connect to those that this node dials."""
+        loop = asyncio.get_running_loop()
+        self.tasks = [loop.create_task(self._keep_connected(p)) for p in self.all.values() if self.me < p.name]
+
+    async def stop(self) -> None:
+        """End every session."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for peer in self.all.values():
+            if peer.connection is not None:
+                peer.connection.end("this node stops", flush=True)
+
+    def hello(self) -> Hello:
+        """What this node says first on a new connection."""
+        self.sessions += 1
+        identity = self.identity
+        return Hello(
+            self.config.name, self.config.fingerprint, self.me, identity.disk, identity.incarnation, self.sessions,
+            identity.rejoins,
+        )  # fmt: skip
+
+    # -- the side that dials -----------------------------------------------------------------------------------------
+
+    async def _keep_connected(self, peer: Peer) -> None:
+        timing = self.config.timing
+        wait_ms: float = timing.reconnect_ms_min
+        while True:
+            ended = asyncio.get_running_loop().create_future()
+            try:
+                if await self._dial(peer, ended):
+                    wait_ms = timing.reconnect_ms_min
+                    await ended
+            except (OSError, TimeoutError) as error:
+                peer.trouble = f"{peer.node.address} does not answer: {str(error) or 'too slow'}"
+            await asyncio.sleep(wait_ms * (0.5 + random()) / 1000)
+            wait_ms = min(2 * wait_ms, timing.reconnect_ms_max)
+
+    async def _dial(self, peer: Peer, ended: asyncio.Future[None]) -> bool:
+        timing = self.config.timing
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        def on_body(connection: Connection, body: bytes) -> None:
+            if not answer.done():
+                answer.set_result(body)
+                connection.on_body = lambda _, body: self.on_items(peer, body)
+            else:
+                self.on_items(peer, body)
+
+        def on_end(connection: Connection, why: str) -> None:
+            if not answer.done():
+                answer.set_exception(ConnectionError(why))
+            if not ended.done():
+                ended.set_result(None)
+            self._on_end(peer, connection, why)
+
+        connection = Connection(self.limits, on_body, on_end)
+        async with asyncio.timeout(timing.connect_ms_max / 1000):
+            await self._open(peer, connection)
+        connection.send(HANDSHAKE.encode(self.hello()))
+        try:
+            async with asyncio.timeout(timing.handshake_ms_max / 1000):
+                body = await answer
+            said = HANDSHAKE.decode_one(body)
+        except (TimeoutError, Undecodable) as error:
+            connection.end(f"no handshake: {str(error) or 'too slow'}")
+            raise ConnectionError(str(error) or "no handshake in time") from None
+        if isinstance(said, TurnedAway):
+            connection.end("turned away")
+            self._turned_away(peer, said)
+            return False
+        why = self._why_not(said)
+        if why is not None or not isinstance(said, Hello) or said.node != peer.name:
+            connection.end("turned away")
+            peer.trouble = why or f"another than {peer.name} answers at {peer.node.address}"
+            log.warning("peer %s: %s", peer.name, peer.trouble)
+            return False
+        self._begin(peer, connection, said)
+        return True
+
+    async def _open(self, peer: Peer, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        here, there = self.config.nodes[self.me], peer.node
+        if there.unix is not None and here.machine == there.machine:
+            await loop.create_unix_connection(lambda: connection, str(there.unix))
+        else:
+            await loop.create_connection(lambda: connection, there.host, there.port)
+
+    def _turned_away(self, peer: Peer, said: TurnedAway) -> None:
+        peer.trouble = said.why
+        log.warning("peer %s turned this node away: %s", peer.name, said.why)
+        if said.final:
+            self.on_banned(said.why)
+
+    # -- the side that is dialled ------------------------------------------------------------------------------------
+
+    def answer(self, connection: Connection, hello: Hello) -> None:
+        """A node has connected to this one."""
+        why, final = self._why_not(hello), True
+        peer = self.all.get(hello.node)
+        if why is None and (peer is None or not hello.node < self.me):
+            why = f"node {self.me} expects no connection from {hello.node or 'nobody'}"
+        elif why is None and peer is not None and not peer.takes(hello):
+            why, final = "an old session", False
+        if why is not None or peer is None:
+            log.warning("node %s turned away: %s", hello.node, why)
+            connection.send(HANDSHAKE.encode(TurnedAway(str(why), final)))
+            return connection.end("turned away", flush=True)
+        connection.send(HANDSHAKE.encode(self.hello()))
+        connection.on_body = lambda _, body: self.on_items(peer, body)
+        connection.on_end = lambda ended, why: self._on_end(peer, ended, why)
+        self._begin(peer, connection, None)
+
+    # -- both --------------------------------------------------------------------------------------------------------
+
+    def _why_not(self, said: object) -> str | None:
+        if not isinstance(said, Hello):
+            return "not a node of this cluster"
+        if said.cluster != self.config.name:
+            return f"node {said.node} is of cluster {said.cluster}, this is {self.config.name}"
+        if said.fingerprint != self.config.fingerprint:
+            return (
+                f"node {said.node} has other groups, members or protocol options (fingerprint {said.fingerprint}, "
+                f"node {self.me} has {self.config.fingerprint}): give all nodes the same configuration"
+            )
+        return self.identity.why_not(said.node, said.disk, said.rejoins) if said.node in self.all else None
+
+    def _begin(self, peer: Peer, connection: Connection, hello: Hello | None) -> None:
+        if hello is not None and not peer.takes(hello):
+            return connection.end("an old session")
+        before, peer.connection = peer.connection, connection
+        if before is not None:
+            before.end("a newer session")
+        peer.outgoing.clear()
+        peer.trouble = ""
+        peer.sessions += 1
+        log.info("peer %s: session %d of incarnation %d", peer.name, peer.session, peer.incarnation)
+        self.on_session(peer)
+
+    def _on_end(self, peer: Peer, connection: Connection, why: str) -> None:
+        if peer.connection is connection:
+            peer.connection = None
+            peer.outgoing.clear()
+            peer.trouble = why
+            log.info("peer %s: session ended: %s", peer.name, why)

@@ -1,0 +1,67 @@
+"""One process of the topology inside a node: its timers, its journal, and what it put out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from random import random
+from typing import Any
+
+from braidcast.cluster.journal import Journal
+from braidcast.core.process import APPLIED_WITH_RECORDS, Outbox, Process, Ticks
+from braidcast.core.topology import Group, Pid
+
+US_PER_S = 1_000_000
+
+
+class Replica:
+    """A process and what the node keeps for it. The node calls `step` and carries out the outbox."""
+
+    def __init__(
+        self,
+        pid: Pid,
+        group: Group,
+        make: Callable[[Outbox], Process],
+        journal: Journal,
+        on_timer: Callable[[Replica, Any], None],
+        note: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.pid, self.group, self.journal, self.on_timer = pid, group, journal, on_timer
+        self.out = Outbox(pid, note)
+        self.process = make(self.out)
+        self.step = self.process.step
+        self.timers: dict[Any, asyncio.TimerHandle] = {}
+        self.delivered = 0
+        """Since the node started."""
+        self.out.applied = journal.mark if journal.folder is not None else APPLIED_WITH_RECORDS
+
+    def start(self, records: Iterable[Any], now: Ticks, wall: Ticks) -> None:
+        """Recover what was durable, and begin."""
+        self.out.now, self.out.wall = now, wall
+        self.process.recover(records)
+        self.process.start(self.journal.mark)
+
+    def set_timers(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Timers wait for nothing, not even the disk."""
+        wanted = self.out.batch.timers
+        if not wanted:
+            return
+        for timer, after, spread in wanted:
+            pending = self.timers.pop(timer, None)
+            if pending is not None:
+                pending.cancel()
+            if after is not None:
+                delay = after + random() * spread
+                self.timers[timer] = loop.call_later(delay / US_PER_S, self._fire, timer)
+        wanted.clear()
+
+    def _fire(self, timer: Any) -> None:
+        self.timers.pop(timer, None)
+        self.on_timer(self, timer)
+
+    def stop(self) -> None:
+        """No more timers."""
+        for handle in self.timers.values():
+            handle.cancel()
+        self.timers.clear()
+        self.journal.close()

@@ -1,0 +1,76 @@
+"""Running a node as a process: its data, its loop, the signals that end it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+
+from braidcast.cluster.config import ClusterConfig
+from braidcast.cluster.identity import open_identity
+from braidcast.cluster.log import Log
+from braidcast.cluster.node import Node
+from braidcast.core.errors import BraidcastError
+
+try:
+    import uvloop
+except ImportError:  # not on every platform; asyncio's own loop does, more slowly
+    uvloop = None  # type: ignore[assignment]
+
+log = logging.getLogger(__name__)
+
+OBJECTS_PER_COLLECTION = 200_000
+"""Entries live long and die by their counts: a cyclic collector that looks at them often costs half of the node."""
+
+
+class NodeFailed(BraidcastError):
+    """A node that cannot go on."""
+
+
+def serve(config: ClusterConfig, name: str, *, rejoin: bool = False) -> None:
+    """Run a node until it is told to stop; raises if it cannot go on."""
+    node_config = config.node(name)
+    if rejoin and not config.protocol.rejoins:
+        raise NodeFailed(f"{config.protocol.name} cannot take back a member that lost its disk")
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
+    )
+    identity = open_identity(node_config.data, config.name, config.fingerprint, name, rejoin=rejoin)
+    wal = None
+    if config.durability == "disk":
+        wal = Log.open(node_config.data / "log", segment_bytes=config.limits.segment_bytes)
+        if wal.torn_bytes:
+            log.warning("cut off %d bytes of a commit that was not finished when the power went", wal.torn_bytes)
+    elif identity.incarnation > 1 and not identity.rejoins:
+        raise NodeFailed(
+            f"node {name} keeps its state in memory only (durability = \"memory\") and ran before, so it has lost what "
+            f"it promised: move {node_config.data} away and start it once with --rejoin"
+        )
+    node = Node(config, identity, wal)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(OBJECTS_PER_COLLECTION, 50, 100)
+    loop_factory = None if uvloop is None else uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(_serve(node))
+
+
+async def _serve(node: Node) -> None:
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    await node.start()
+    assert node.failure is not None, "made by start"
+    groups = ", ".join(node.config.group_name(group) for group in node.by_group)
+    log.info("node %s is up at %s, incarnation %d: %s", node.name, node.config.nodes[node.name].address,
+             node.identity.incarnation, groups)  # fmt: skip
+    waiting = loop.create_task(told.wait())
+    done, _ = await asyncio.wait((waiting, node.failure), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    await node.stop()
+    if node.failure in done:
+        raise NodeFailed(node.failure.result())
+    log.info("node %s has stopped", node.name)
