@@ -55,7 +55,7 @@ def test_commits_come_back_in_order_from_several_segments(tmp_path: Path) -> Non
 
 
 def test_a_commit_larger_than_a_segment_has_one_of_its_own(tmp_path: Path) -> None:
-    payloads = [b"a", b"b" * 3000, b"c"]
+    payloads = [b"a" * 3000, b"b", b"c" * 3000]
     disk = FaultyDisk()
     log = opened(tmp_path, disk, segment_bytes=1000)
     for payload in payloads:
@@ -192,6 +192,25 @@ def test_a_commit_that_was_read_back_is_durable(tmp_path: Path) -> None:
     log.close()
     cache.cut_power(tmp_path, Random(1))
     assert recovered(tmp_path) == [b"one", b"two"]
+
+
+def test_a_checkpoint_that_was_read_back_is_durable(tmp_path: Path) -> None:
+    """The process died between the renaming and the sync of the directory."""
+    for seed in range(10):
+        directory, cache = tmp_path / str(seed), CachingDisk()
+        disk = FaultyDisk(cache)
+        log = opened(directory, disk)
+        log.append(b"before")
+        disk.fail_once(errno.EIO, on="sync_directory")
+        with pytest.raises(DiskFailed):
+            log.checkpoint([b"state"])
+        log.close()
+        log = opened(directory, disk)
+        assert list(log.recovered) == [b"state"]
+        log.append(b"commit")
+        log.close()
+        cache.cut_power(directory, Random(seed))
+        assert recovered(directory) == [b"state", b"commit"]
 
 
 def test_a_torn_commit_may_hold_what_looks_like_earlier_commits(tmp_path: Path) -> None:

@@ -8,7 +8,20 @@ from braidcast.core.errors import BraidcastError
 from braidcast.core.process import Ticks
 from braidcast.core.protocol import Protocol
 from braidcast.protocols import skeen, whitebox
-from braidcast.protocols.whitebox.messages import Beat, Suspect, Sweep
+from braidcast.protocols.whitebox.messages import (
+    Beat,
+    CaughtUp,
+    Collected,
+    Committed,
+    Leading,
+    Redelivered,
+    Retried,
+    SessionsExpired,
+    SnapshotInstalled,
+    SteppedDown,
+    Suspect,
+    Sweep,
+)  # fmt: skip
 
 
 class UnknownProtocol(BraidcastError):
@@ -42,6 +55,9 @@ WHITEBOX = Protocol(
     options=whitebox.Options,
     check_topology=lambda topology: topology.require_majorities("whitebox"),
     timers=(Beat, Suspect, Sweep),
+    recorded=(
+        CaughtUp, Collected, Committed, Leading, Redelivered, Retried, SessionsExpired, SnapshotInstalled, SteppedDown,
+    ),
     suspicion=Suspect,
     paced=_paced_whitebox,
     variants=(

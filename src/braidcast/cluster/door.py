@@ -143,6 +143,8 @@ class Door:
             else:
                 for pid in to:
                     if (replica := node.replicas.get(pid)) is not None:
+                        if node.recorder is not None and isinstance(message, Multicast):
+                            node.recorder.multicast(replica, message)
                         replica.step(session.pid, message)
         node.wake()
 

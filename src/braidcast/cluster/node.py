@@ -20,6 +20,7 @@ import time
 from collections import deque
 from typing import Any
 
+from braidcast import __version__
 from braidcast.cluster.clients import Clients
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.door import Door
@@ -28,6 +29,7 @@ from braidcast.cluster.identity import Identity
 from braidcast.cluster.journal import Journal
 from braidcast.cluster.log import Log
 from braidcast.cluster.peers import Peer, Peers
+from braidcast.cluster.recorder import NodeRecorder
 from braidcast.cluster.replica import Replica
 from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.process import Batch
@@ -57,6 +59,10 @@ class Node:
     def __init__(self, config: ClusterConfig, identity: Identity, wal: Log | None) -> None:
         self.config, self.identity = config, identity
         self.name = identity.node
+        self.recorder: NodeRecorder | None = None
+        if config.history is not None:
+            self.recorder = NodeRecorder(config, self.name, identity.incarnation, __version__)
+        self.records_everything = self.recorder is not None and self.recorder.everything
         self.protocol = config.protocol
         self.topology = config.topology
         self.replicas: dict[Pid, Replica] = {}
@@ -87,8 +93,9 @@ class Node:
         folder = self.config.nodes[self.name].data / "journal" / self.config.group_name(group) if on_disk else None
         journal = Journal(folder, self.config.limits.journal_bytes_max)
         replica = Replica(
-            pid, group, lambda out: self.protocol.make(out, self.topology, self.config.options), journal, self._on_timer
-        )
+            pid, group, lambda out: self.protocol.make(out, self.topology, self.config.options), journal,
+            self._on_timer, None if self.recorder is None else self.recorder.noter,
+        )  # fmt: skip
         self.replicas[pid] = self.by_group[group] = replica
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -99,7 +106,10 @@ class Node:
         records = self.durability.recovered() if self.durability is not None else {}
         now, wall = _now(), _wall()
         for pid, replica in self.replicas.items():
-            replica.start(records.get(pid, []), now, wall)
+            replica.out.now, replica.out.wall = now, wall
+            if self.recorder is not None:
+                self.recorder.started(replica)
+            replica.start(records.get(pid, []))
         self.wake()
         await self.door.open()
         self.peers.dial()
@@ -116,6 +126,8 @@ class Node:
             replica.stop()
         if self.durability is not None:
             await asyncio.to_thread(self.durability.close)
+        if self.recorder is not None:
+            self.recorder.close()
 
     def fail(self, why: str) -> None:
         if self.failure is not None and not self.failure.done():
@@ -164,10 +176,16 @@ class Node:
             for pid in to:
                 replica = replicas.get(pid)
                 if replica is not None:
+                    if self.records_everything:
+                        self._record_receipt(replica, sender, message)
                     replica.step(sender, message)
                 else:
                     self.refuse("message for a process that is not here")
         self.wake()
+
+    def _record_receipt(self, replica: Replica, sender: Pid, message: Any) -> None:
+        assert self.recorder is not None, "only with a history"
+        self.recorder.received(replica, sender, message)
 
     def refuse(self, why: str) -> None:
         """Count what is refused."""
@@ -217,6 +235,8 @@ class Node:
     def _committed(self, batches: list[tuple[Replica, Batch]]) -> None:
         self.set_clocks()
         for replica, batch in batches:
+            if self.recorder is not None and self.records_everything:
+                self.recorder.persisted(replica, batch.records)
             self._let_go(replica, batch)
         self._step_local()
         self._tick()
@@ -224,6 +244,8 @@ class Node:
     def _let_go(self, replica: Replica, batch: Batch) -> None:
         """Sends and deliveries, whose records are durable."""
         routes, me = self.routes, replica.pid
+        if self.recorder is not None and self.records_everything:
+            self.recorder.let_go(replica, batch.sent)
         for to, message in batch.sent:
             route = routes.get(to)
             if route is None:
@@ -254,25 +276,33 @@ class Node:
         local = self.local
         for _ in range(len(local)):
             sender, replica, message = local.popleft()
+            if self.records_everything:
+                self._record_receipt(replica, sender, message)
             replica.step(sender, message)
 
     def _deliver(self, replica: Replica, delivered: list[Any]) -> None:
-        journal = replica.journal
+        journal, recorder = replica.journal, self.recorder
         for delivery in delivered:
             match delivery:
                 case Delivered():
-                    replica.delivered += journal.append(delivery)
+                    if not journal.append(delivery):
+                        continue  # after a restart: it is here already
                 case SnapshotWanted(gts=gts):
-                    state = journal.state()
-                    self.local.append((replica.pid, replica, Snapshot(gts, state)))
+                    self.local.append((replica.pid, replica, Snapshot(gts, journal.state())))
                 case Restored(gts=gts, state=state):
                     journal.restore(gts, state)
                     if journal.folder is not None:
                         replica.out.applied = journal.mark
+            if recorder is not None:
+                recorder.delivered(replica, delivery)
+        if recorder is not None:
+            recorder.write()  # before the journal: what that holds after a crash is recorded
         journal.write()
 
     def _flush(self) -> None:
         """One frame for each peer and each client."""
+        if self.recorder is not None:
+            self.recorder.write()
         encode = self.from_peers.encode
         for peer in self.peers.all.values():
             if peer.outgoing:

@@ -8,7 +8,7 @@ from random import random
 from typing import Any
 
 from braidcast.cluster.journal import Journal
-from braidcast.core.process import APPLIED_WITH_RECORDS, Outbox, Process, Ticks
+from braidcast.core.process import APPLIED_WITH_RECORDS, Outbox, Process
 from braidcast.core.topology import Group, Pid
 
 US_PER_S = 1_000_000
@@ -24,20 +24,19 @@ class Replica:
         make: Callable[[Outbox], Process],
         journal: Journal,
         on_timer: Callable[[Replica, Any], None],
-        note: Callable[[Any], None] | None = None,
+        noter: Callable[[Replica], Callable[[Any], None]] | None = None,
     ) -> None:
         self.pid, self.group, self.journal, self.on_timer = pid, group, journal, on_timer
-        self.out = Outbox(pid, note)
+        self.out = Outbox(pid)
+        if noter is not None:
+            self.out.note = noter(self)
         self.process = make(self.out)
         self.step = self.process.step
         self.timers: dict[Any, asyncio.TimerHandle] = {}
-        self.delivered = 0
-        """Since the node started."""
         self.out.applied = journal.mark if journal.folder is not None else APPLIED_WITH_RECORDS
 
-    def start(self, records: Iterable[Any], now: Ticks, wall: Ticks) -> None:
-        """Recover what was durable, and begin."""
-        self.out.now, self.out.wall = now, wall
+    def start(self, records: Iterable[Any]) -> None:
+        """Recover what was durable, and begin; the clocks are set."""
         self.process.recover(records)
         self.process.start(self.journal.mark)
 

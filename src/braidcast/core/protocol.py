@@ -32,6 +32,8 @@ class Protocol:
     """What clients may send to its processes,"""
     to_clients: tuple[type, ...] = (Reply, Redirect, Refused)
     """and what they are answered with."""
+    recorded: tuple[type, ...] = ()
+    """What its histories hold besides inputs, records and core's deliveries: notes, and deliveries of its own."""
     suspicion: type | None = None
     """The timer that makes a process suspect its leader; the explorer fires it at any moment."""
     rejoins: bool = False
