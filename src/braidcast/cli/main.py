@@ -13,10 +13,12 @@ import click
 
 from braidcast import __version__
 from braidcast.cli.bench import bench
+from braidcast.cli.clusters import down, status, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
 from braidcast.cli.explore import explore
 from braidcast.cli.fuzz import fuzz
+from braidcast.cli.messages import send, tail
 from braidcast.cli.node import node
 from braidcast.cli.sim import sim
 from braidcast.core.errors import BraidcastError
@@ -36,10 +38,11 @@ def cli() -> None:
     Look for mistakes:        braidcast fuzz --protocol whitebox --runs 1000
     Look at every schedule:   braidcast explore --protocol whitebox --groups 1 --replicas 3 --messages 2
     Measure it:               braidcast bench core
+    Run it for real:          braidcast up
     """
 
 
-for command in (demo, sim, fuzz, explore, bench, config, node):
+for command in (demo, up, down, status, send, tail, node, config, sim, fuzz, explore, bench):
     cli.add_command(command)
 
 
@@ -51,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
     try:
-        status = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        left_with = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return MISUSE
@@ -67,7 +70,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stdout = None  # whoever read it has gone: nothing is left to flush
         return 0
-    return status if isinstance(status, int) else 0
+    return left_with if isinstance(left_with, int) else 0
 
 
 def _fail(message: str) -> int:

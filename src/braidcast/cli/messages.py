@@ -1,0 +1,114 @@
+"""`braidcast send` and `braidcast tail`: messages by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from braidcast.cli.arguments import json_argument
+from braidcast.cli.clusters import cluster_argument, config_at, open_link, run_client
+from braidcast.client.errors import NotDelivered
+from braidcast.client.follower import Follower
+from braidcast.client.sender import Sender
+from braidcast.core.timestamps import show_timestamp
+from braidcast.wire.service import JournalEntry
+
+QUIET_S = 0.3
+
+
+@click.command()
+@cluster_argument
+@click.option("--to", "groups", required=True, metavar="GROUP[,GROUP...]", help="The groups that it is for.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
+              help="Give up after so many seconds.")  # fmt: skip
+@json_argument
+@click.argument("messages", nargs=-1)
+def send(path: Path, groups: str, timeout_s: float, as_json: bool, messages: tuple[str, ...]) -> int:
+    """Multicast messages; without any, each line of standard input is one.
+
+    Prints the timestamp of each when all groups have delivered it. Leaves with 1 if one was not delivered in time.
+
+    \b
+    Examples:
+      braidcast send --to g0,g1 'hello'
+      seq 1000 | braidcast send --to g0
+    """
+    payloads = [m.encode() for m in messages] or [line.rstrip(b"\n") for line in sys.stdin.buffer]
+    return run_client(_send(path, [name.strip() for name in groups.split(",")], payloads, timeout_s, as_json))
+
+
+async def _send(path: Path, groups: list[str], payloads: list[bytes], timeout_s: float, as_json: bool) -> int:
+    link = await open_link(config_at(path))
+    status = 0
+    try:
+        sender = Sender(link)
+        dest = sender.dest(groups)
+        pending = [sender.submit(dest, payload) for payload in payloads]
+        await asyncio.wait(pending, timeout=timeout_s)
+        await sender.close(f"no answer from all groups within {timeout_s:g} s")
+        for future in pending:
+            try:
+                receipt = future.result()
+            except NotDelivered as error:
+                status = 1
+                may = "it may still be delivered" if error.may_be_delivered else "it will not be delivered"
+                click.echo(f"braidcast: {error}: {may}", err=True)
+                continue
+            if as_json:
+                click.echo(json.dumps({"id": str(receipt.id), "timestamp": receipt.timestamp}))
+            else:
+                click.echo(f"{receipt.id} delivered at {show_timestamp(receipt.timestamp)}")
+    finally:
+        await link.close()
+    return status
+
+
+@click.command()
+@cluster_argument
+@click.option("--after", type=int, default=0, help="A timestamp: begin after it.")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("--no-follow", is_flag=True, help="Stop when there is nothing more.")
+@json_argument
+@click.argument("group")
+def tail(path: Path, after: int, count: int | None, no_follow: bool, as_json: bool, group: str) -> None:
+    """Print what a group delivers, in its order, from the beginning or after a timestamp, and go on as it happens.
+
+    \b
+    Examples:
+      braidcast tail g0
+      braidcast tail g0 --after 17408 --count 10 --json
+    """
+    run_client(_tail(path, group, after, count, no_follow, as_json))
+
+
+async def _tail(path: Path, group: str, after: int, count: int | None, no_follow: bool, as_json: bool) -> None:
+    link = await open_link(config_at(path))
+    try:
+        entries = aiter(Follower(link, group, after))
+        shown = 0
+        with suppress(TimeoutError):
+            while count is None or shown < count:
+                wait_s = 2.0 if not shown else QUIET_S
+                entry = await (asyncio.wait_for(anext(entries), wait_s) if no_follow else anext(entries))
+                click.echo(_show(entry, link.groups, as_json))
+                shown += 1
+    finally:
+        await link.close()
+
+
+def _show(entry: JournalEntry, groups: dict[str, int], as_json: bool) -> str:
+    names = [name for name, number in groups.items() if number in entry.dest]
+    if as_json:
+        return json.dumps(
+            {
+                "index": entry.index, "timestamp": entry.gts, "id": str(entry.id), "to": names,
+                "payload": entry.payload.decode(errors="backslashreplace"),
+            }
+        )  # fmt: skip
+    payload = entry.payload.decode(errors="backslashreplace")
+    return f"{entry.index:>6}  {show_timestamp(entry.gts):>10}  {','.join(names)}  {payload}"
