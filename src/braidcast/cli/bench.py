@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from time import process_time
 from typing import Any
 
@@ -11,7 +15,9 @@ import click
 
 from braidcast.cli.arguments import json_argument, options_argument, print_json, print_table, split_pairs
 from braidcast.cli.progress import Progress
-from braidcast.cli.registry import WHITEBOX
+from braidcast.cli.registry import WHITEBOX, protocol_named
+from braidcast.cluster.config import ClusterConfig, Layout, load_config, render_local
+from braidcast.cluster.local import CONFIG, free_ports
 from braidcast.core.topology import Topology
 from braidcast.simulator.delays import Uniform
 from braidcast.simulator.judge import judge
@@ -20,6 +26,8 @@ from braidcast.simulator.network import NetworkPlan
 from braidcast.simulator.plan import SimulationPlan
 from braidcast.simulator.pump import measure
 from braidcast.simulator.run import simulate
+from braidcast.trials.bench import ClusterLoad, measure_cluster
+from braidcast.trials.endurance import endure
 
 GROUPS = 3
 REPLICAS = 3
@@ -61,6 +69,86 @@ def core(messages: int, rounds: int, pairs: tuple[str, ...], as_json: bool) -> N
         return
     rows = [(name, *_row(figures[name])) for name in figures if isinstance(figures[name], dict)]
     print_table(("what", "per second", "µs each", "µs per event"), rows)
+
+
+@bench.command("cluster")
+@click.option("--destinations", type=click.IntRange(1, 3), default=2, show_default=True, help="Groups of each message.")
+@click.option("--outstanding", type=click.IntRange(min=1), default=64, show_default=True, help="Units under way.")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Messages in a unit.")
+@click.option("--payload", "payload_bytes", type=click.IntRange(min=0), default=20, show_default=True,
+              help="Bytes of a message.")  # fmt: skip
+@click.option("--durability", type=click.Choice(["disk", "memory"]), default="memory", show_default=True,
+              help="Whether every commit is synced.")  # fmt: skip
+@click.option("--layout", type=click.Choice(["spread", "colocated"]), default="spread", show_default=True,
+              help="Nine processes, or three with a replica of every group.")  # fmt: skip
+@click.option("--history", is_flag=True, help="With histories on.")
+@click.option("--seconds", type=click.FloatRange(min=0.5), default=5.0, show_default=True, help="How long to measure.")
+@options_argument
+@json_argument
+def of_cluster(
+    destinations: int, outstanding: int, batch: int, payload_bytes: int, durability: str, layout: Layout, history: bool,
+    seconds: float, pairs: tuple[str, ...], as_json: bool,
+) -> None:  # fmt: skip
+    """Three groups of three as real processes on this machine, loaded by one client.
+
+    The latency is until the leaders of all destination groups have delivered. CPU is that of all nodes; the client's
+    own is beside it. The nodes and the client share this machine.
+
+    \b
+    Example:
+      braidcast bench cluster --destinations 2 --outstanding 64 --batch 16 --durability disk --json
+    """
+    settings: dict[str, dict[str, str | int]] = {"cluster": {"durability": durability}}
+    if history:
+        settings["cluster"]["history"] = "history"
+    if pairs:
+        settings["cluster.options"] = dict(split_pairs(pairs))
+    with throwaway_cluster(layout, settings) as config:
+        load = ClusterLoad(destinations, outstanding, batch, payload_bytes, seconds)
+        _show(measure_cluster(config, load), as_json)
+
+
+@bench.command()
+@click.option("--messages", type=click.IntRange(min=1000), default=1_000_000, show_default=True, help="In all.")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Messages in a unit.")
+@click.option("--outstanding", type=click.IntRange(min=1), default=512, show_default=True, help="Units under way.")
+@click.option("--durability", type=click.Choice(["disk", "memory"]), default="memory", show_default=True,
+              help="Whether every commit is synced.")  # fmt: skip
+@json_argument
+def endurance(messages: int, batch: int, outstanding: int, durability: str, as_json: bool) -> None:
+    """Whether memory stays flat: three nodes, a mix of destination sets, one of which never talks to another.
+
+    \b
+    Example:
+      braidcast bench endurance --messages 10000000 --json
+    """
+    # A journal much smaller than the run: what subscribers may ask for must not be mistaken for growth.
+    settings: dict[str, dict[str, str | int]] = {
+        "cluster": {"durability": durability}, "limits": {"journal_bytes_max": 8 << 20},
+    }  # fmt: skip
+    with throwaway_cluster("colocated", settings) as config, Progress("messages", messages) as progress:
+        figures = endure(config, messages, batch, outstanding, progress.update)
+    _show(figures, as_json)
+
+
+@contextmanager
+def throwaway_cluster(layout: Layout, settings: dict[str, dict[str, str | int]]) -> Iterator[ClusterConfig]:
+    """The configuration of three groups of three in a directory that goes afterwards."""
+    folder = Path(mkdtemp(prefix="braidcast-bench-"))
+    ports = free_ports(GROUPS * REPLICAS if layout == "spread" else REPLICAS)
+    text = render_local(WHITEBOX.name, ports, groups=GROUPS, replicas=REPLICAS, layout=layout, settings=settings)
+    try:
+        (folder / CONFIG).write_text(text, encoding="utf-8")
+        yield load_config(folder / CONFIG, protocol_named)
+    finally:
+        rmtree(folder)
+
+
+def _show(figures: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(figures)
+    else:
+        print_table(("what", "figure"), list(figures.items()))
 
 
 def _row(figures: dict[str, float]) -> tuple[int, float, float]:

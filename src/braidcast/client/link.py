@@ -87,6 +87,17 @@ class Link:
         self._tasks = [loop.create_task(self._keep(line)) for line in self.lines.values()]
         self._tasks.append(loop.create_task(self._pulse()))
 
+    async def open_within(self, seconds: float) -> None:
+        """As `open`, again and again while the nodes are still starting."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            try:
+                return await self.open()
+            except ClusterUnreachable:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+            await asyncio.sleep(PAUSE_S_MIN)
+
     def _learn(self, welcome: Welcome) -> None:
         self.welcome = welcome
         self.lines = {node.name: Line(node) for node in welcome.nodes}

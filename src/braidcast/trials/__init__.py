@@ -1,0 +1,1 @@
+"""Campaigns and measurements on a real local cluster: load, faults, figures."""

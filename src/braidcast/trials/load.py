@@ -1,0 +1,70 @@
+"""A closed load: so many messages under way at any time, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from braidcast.client.sender import Receipt, Sender
+from braidcast.core.topology import Dest
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a load did while it was measured."""
+
+    messages: int = 0
+    seconds: float = 0.0
+    cpu_s_client: float = 0.0
+    latencies_s: list[float] = field(default_factory=list)
+    """From the multicast to the last reply, per unit."""
+
+
+class ClosedLoad:
+    """Keeps `outstanding` units under way; a unit is a batch of `batch` messages of `payload_bytes` each."""
+
+    def __init__(self, sender: Sender, dest: Dest, outstanding: int, batch: int, payload_bytes: int) -> None:
+        self.sender, self.dest, self.outstanding, self.batch = sender, dest, outstanding, batch
+        self.payload = b"x" * (payload_bytes * batch)
+        self.number = 0
+        self.outcome: Outcome | None = None
+        self.running = True
+        self.under_way = 0
+        self.idle = asyncio.Event()
+
+    def _submit(self) -> None:
+        batch, number = self.batch, self.number
+        self.number += batch
+        numbered = (number, batch, 0) if batch > 1 else (0, 0, 0)
+        began = time.perf_counter()
+        self.under_way += 1
+        done = self.sender.submit(self.dest, self.payload, batch=numbered)
+        done.add_done_callback(lambda done: self._done(done, began))
+
+    def _done(self, done: asyncio.Future[Receipt], began: float) -> None:
+        self.under_way -= 1
+        if not done.cancelled():
+            done.result()
+        outcome = self.outcome
+        if outcome is not None:
+            outcome.messages += self.batch
+            outcome.latencies_s.append(time.perf_counter() - began)
+        if self.running:
+            self._submit()
+        elif not self.under_way:
+            self.idle.set()
+
+    async def measure(self, warm_up_s: float, seconds: float) -> Outcome:
+        """Run, and count what ends after the warm-up."""
+        for _ in range(self.outstanding):
+            self._submit()
+        await asyncio.sleep(warm_up_s)
+        outcome = self.outcome = Outcome()
+        began, cpu = time.perf_counter(), time.process_time()
+        await asyncio.sleep(seconds)
+        outcome.seconds, outcome.cpu_s_client = time.perf_counter() - began, time.process_time() - cpu
+        self.outcome = None
+        self.running = False
+        await self.idle.wait()
+        return outcome
