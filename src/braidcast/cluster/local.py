@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -41,10 +40,11 @@ class NodeProcess:
         """Of the process if it runs; None otherwise."""
         try:
             pid = int(self.pid_file.read_text())
-            command = Path(f"/proc/{pid}/cmdline")
-            if command.exists() and self.name.encode() not in command.read_bytes().split(b"\0"):
-                return None  # the number has gone to another process
             os.kill(pid, 0)
+            command = Path(f"/proc/{pid}/cmdline")
+            # Without a command line it has only just been spawned. With another, the number has gone to somebody else.
+            if command.exists() and (words := command.read_bytes()) and self.name.encode() not in words.split(b"\0"):
+                return None
         except (OSError, ValueError):
             return None
         return None if _is_zombie(pid) else pid
@@ -68,12 +68,17 @@ class LocalCluster:
         command = [
             sys.executable, "-m", "braidcast", "node", "--config", str(self.config.path), "--id", name, *arguments,
         ]  # fmt: skip
-        with open(node.output, "ab") as output:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
-        node.pid_file.write_text(f"{process.pid}\n")
-        return process.pid
+        # Spawned, not Popen: the node outlives whoever starts it. And when this returns it is the node's own program.
+        pid = os.posix_spawn(
+            sys.executable, command, os.environ, setsid=True,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, node.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+        )  # fmt: skip
+        node.pid_file.write_text(f"{pid}\n")
+        return pid
 
     def start_all(self) -> None:
         """Start every node that does not run."""
