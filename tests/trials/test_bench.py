@@ -1,0 +1,38 @@
+"""The measurements run and print what they promise; what the figures are is nobody's test."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from braidcast.cli.main import run
+
+
+def figures(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, float]:
+    assert run(["bench", *arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("layout", "durability", "processes"), [("colocated", "disk", 3), ("spread", "memory", 9)]
+)
+def test_bench_cluster_prints_rate_latency_cpu_and_processes(
+    layout: str, durability: str, processes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = figures(
+        capsys, *f"cluster --destinations 2 --outstanding 8 --batch 4 --seconds 0.5 --layout {layout}".split(),
+        "--durability", durability, "--history",
+    )  # fmt: skip
+    assert {"messages_per_s", "latency_ms_p50", "latency_ms_p99", "cpu_s_per_1000", "processes"} <= found.keys()
+    assert found["processes"] == processes
+    assert found["messages_per_s"] > 0
+    assert 0 < found["latency_ms_p50"] <= found["latency_ms_p99"]
+
+
+def test_bench_endurance_looks_at_the_memory_of_the_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    found = figures(capsys, "endurance", "--messages", "2000", "--batch", "10", "--outstanding", "20")
+    assert found["messages"] >= 2000
+    assert found["rss_mib_last_quarter"] > 0
