@@ -18,6 +18,7 @@ from braidcast.protocols.whitebox.messages import (
     Retried,
     SessionsExpired,
     SnapshotInstalled,
+    StateRegained,
     SteppedDown,
     Suspect,
     Sweep,
@@ -56,9 +57,11 @@ WHITEBOX = Protocol(
     check_topology=lambda topology: topology.require_majorities("whitebox"),
     timers=(Beat, Suspect, Sweep),
     recorded=(
-        CaughtUp, Collected, Committed, Leading, Redelivered, Retried, SessionsExpired, SnapshotInstalled, SteppedDown,
+        CaughtUp, Collected, Committed, Leading, Redelivered, Retried, SessionsExpired, SnapshotInstalled,
+        StateRegained, SteppedDown,
     ),
     suspicion=Suspect,
+    rejoins=True,
     paced=_paced_whitebox,
     variants=(
         {},
@@ -69,7 +72,7 @@ WHITEBOX = Protocol(
     ),
     sometimes=(
         "leading", "retried", "caught_up", "snapshot_installed", "redelivered", "collected", "stepped_down",
-        "sessions_expired",
+        "sessions_expired", "state_regained",
     ),
 )
 

@@ -142,6 +142,11 @@ class Process:
         for record in records:
             self.replays[type(record)](record)
 
+    def rejoin(self, life: int) -> None:
+        """In place of `recover`: what was durable is lost, and an operator knows. `life` is a number that no earlier
+        life of this process had. The process must not say anything that its forgotten word could contradict."""
+        raise NotImplementedError(f"{type(self).__name__} cannot go on without its log")
+
     def start(self, applied: int = 0) -> None:
         """Set the first timers, and deliver again what the application, which is at `applied`, has not applied."""
 

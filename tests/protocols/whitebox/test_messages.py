@@ -15,7 +15,7 @@ from braidcast.protocols.whitebox import WhiteBox, messages
 
 KINDS = [kind for _, kind in inspect.getmembers(messages, inspect.isclass) if kind.__module__ == messages.__name__]
 NOTES = {"Committed", "Leading", "SteppedDown", "Retried", "CaughtUp", "SnapshotInstalled", "Redelivered", "Collected",
-         "SessionsExpired"}  # fmt: skip
+         "SessionsExpired", "StateRegained"}  # fmt: skip
 BODY = Multicast(MessageId(100, 1, 2), (0, 1), b"\x00\xff", 2, 3, 4)
 KNOWN = messages.Known(BODY.id, (0, 1), 3, 1024, 2049, BODY, 7)
 TABLE = DedupState((SessionState(100, 1, 2, ((2, 2049),), 2049),), (), ((100, 1),), ((100, 1, (3, 7)),))
@@ -51,7 +51,8 @@ def test_no_kind_is_both_an_input_and_a_record() -> None:
 def test_every_record_is_replayed() -> None:
     records = {kind.__name__ for kind in WhiteBox._redo}
     assert records == {
-        "Started", "Promised", "Accepted", "Installed", "Marked", "Trimmed", "Transferred", "Checkpoint",
+        "Started", "Promised", "Accepted", "Installed", "Marked", "Trimmed", "Transferred", "Checkpoint", "Forgot",
+        "Rejoined",
     }  # fmt: skip
 
 

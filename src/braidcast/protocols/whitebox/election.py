@@ -18,17 +18,18 @@ from braidcast.protocols.whitebox.messages import (
     HeartbeatAck,
     PreVote,
     PreVoteAck,
+    Rejoin,
     SteppedDown,
     Suspect,
 )  # fmt: skip
-from braidcast.protocols.whitebox.recovery import Recovery
+from braidcast.protocols.whitebox.rejoining import Rejoining
 from braidcast.protocols.whitebox.state import ATTEMPTS_MAX
 
 SETTLED_AFTER = 4
 """A leadership has settled once it has lasted this many times the silence that is tolerated."""
 
 
-class Election(Recovery):
+class Election(Rejoining):
     """Heartbeats, suspicion, PreVote, stepping down."""
 
     __slots__ = ()
@@ -100,6 +101,8 @@ class Election(Recovery):
         if h.ballot == self.cballot:
             self.calm_down()
         self.wait_for_leader()
+        if self.life:
+            return self.send((sender,), Rejoin(self.life))  # again, until it is restored
         if h.ballot > self.cballot:
             return self.join(sender, h.ballot)
         if h.gts > self.max_delivered_gts and not self.receives_snapshot():
@@ -147,6 +150,8 @@ class Election(Recovery):
             return self.refuse("timer from another process")
         if self.status is LEADER:
             return
+        if not self.has_vote:
+            return self.wait_for_leader()
         if not self.options.prevote or self.quorum == 1:
             return self.recover_leadership()
         number = number_of(max(self.ballot, self.max_ballot)) + 1
@@ -160,6 +165,8 @@ class Election(Recovery):
         """Grant it unless there is a leader, or the candidate lacks what is collected here."""
         if not self.comes_from_its_leader(sender, p.ballot):
             return self.refuse("candidate of another group")
+        if not self.has_vote:
+            return self.refuse("vote of a member that lost its disk")
         granted = p.gts >= self.collected and not self.has_other_leader(sender)
         self.send((sender,), PreVoteAck(p.ballot, granted, self.ballot))
 
@@ -182,5 +189,5 @@ class Election(Recovery):
 
     def resume_following(self) -> None:
         """After a restart: never lead again in the ballot of before (1.3)."""
-        self.status = FOLLOWER if self.ballot == self.cballot else RECOVERING
+        self.status = FOLLOWER if self.ballot == self.cballot and not self.life else RECOVERING
         self.wait_for_leader()

@@ -14,6 +14,8 @@ START, PROPOSED, ACCEPTED, COMMITTED, COLLECTED = range(5)
 
 LEADER, FOLLOWER, RECOVERING = "leader", "follower", "recovering"
 """Status."""
+REJOINING = "rejoining"
+"""The role of a process that lost its disk and has no vote, whatever its status."""
 
 
 class Entry:

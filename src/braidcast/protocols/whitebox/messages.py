@@ -204,7 +204,7 @@ class NewState:
 
     `serial` tells apart two transfers in one ballot. Of the timestamps that the leader has issued in this ballot, up to
     number `issued`, the state lacks those in `proposed`: they are not accepted yet. Of what was delivered, it may lack
-    anything up to `collected`.
+    anything up to `collected`. A member that lost its disk takes only the state that is for its `life`.
     """
 
     ballot: Ballot
@@ -217,6 +217,7 @@ class NewState:
     issued: int
     proposed: tuple[int, ...]
     collected: Timestamp
+    life: int = 0
 
 
 @message
@@ -225,6 +226,13 @@ class NewStateAck:
 
     ballot: Ballot
     gts: Timestamp
+
+
+@message
+class Rejoin:
+    """A member that lost its disk wants its vote back; `life` names this life of it."""
+
+    life: int
 
 
 # -- liveness and collection ------------------------------------------------------------------------------------------
@@ -288,6 +296,20 @@ class Started:
     """The first life of this process began in `ballot`; it must not begin again."""
 
     ballot: Ballot
+
+
+@message
+class Forgot:
+    """The disk was lost, and an operator said so: this process has no vote until it is restored, in whatever life."""
+
+    life: int
+
+
+@message
+class Rejoined:
+    """What a process had forgotten it knows again; it has its vote back once it has delivered up to `gts`."""
+
+    gts: Timestamp
 
 
 @message
@@ -356,6 +378,8 @@ class Checkpoint:
     repeated: tuple[tuple[MessageId, tuple[int, ...]], ...]
     dedup: DedupState
     snapshot: Transferred | None
+    life: int = 0
+    votes_from: Timestamp = 0
 
 
 # -- notes ------------------------------------------------------------------------------------------------------------
@@ -383,6 +407,15 @@ class SteppedDown:
 
     group: Group
     ballot: Ballot
+
+
+@message
+class StateRegained:
+    """A process that lost its disk has the state of `ballot`; it votes once it has delivered up to `gts`."""
+
+    group: Group
+    ballot: Ballot
+    gts: Timestamp
 
 
 @message

@@ -1,7 +1,7 @@
 """A white-box process: its beginning, its restart, its checkpoint. The rest is in the classes it is made of.
 
-State -> Delivery -> Ordering -> CatchingUp -> Collection -> Recovery -> Election -> WhiteBox: each adds handlers to
-the one before, all work on the variables that `state.py` declares.
+State -> Delivery -> Ordering -> CatchingUp -> Collection -> Recovery -> Rejoining -> Election -> WhiteBox: each adds
+handlers to the one before, all work on the variables that `state.py` declares.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WhiteBox(Election):
         return [
             Checkpoint(
                 self.ballot, self.cballot, self.clock, self.max_delivered_gts, self.collected, known, repeated,
-                self.dedup.export(), self.snapshot,
+                self.dedup.export(), self.snapshot, self.life, self.votes_from,
             )
         ]  # fmt: skip
 
@@ -61,6 +61,7 @@ class WhiteBox(Election):
         self.max_ballot = r.ballot
         self.max_delivered_gts, self.collected, self.snapshot = r.gts, r.collected, r.snapshot
         self.dedup.load(r.dedup)
+        self.life, self.votes_from = r.life, r.votes_from
         self.held = UNCOUNTED
         repeated = dict(r.repeated)
         for known in sorted(r.known, key=lambda known: known.gts):

@@ -52,6 +52,9 @@ class Recovery(Collection):
         self.max_ballot = max(self.max_ballot, b)
         self.prevote_ballot = 0
         self.votes, self.merged, self.bodies, self.synced, self.arriving = {}, None, {}, {}, {}
+        self.restored = {}
+        if leader_of(b) != self.me:
+            self.forgetful = {}  # another leader restores them, and this one would not hear of it
         self.pending = PendingHeap()
         self.arrived, self.chunks = 0, {}
         self.snapshot_base, self.snapshot_for = None, ()
@@ -69,6 +72,8 @@ class Recovery(Collection):
         """Lines 37-41. Nobody votes for a candidate that lacks what the voter has collected (1.6)."""
         if not self.comes_from_its_leader(sender, n.ballot):
             return self.refuse("candidate of another group")
+        if not self.has_vote:
+            return self.refuse("vote of a member that lost its disk")
         if n.ballot <= self.ballot or n.gts < self.collected:
             self.max_ballot = max(self.max_ballot, n.ballot)
             return self.send((sender,), Nack(n.ballot, self.ballot))
@@ -91,7 +96,8 @@ class Recovery(Collection):
             return self.refuse("vote for an attempt of an earlier life")
         self.votes[sender] = vote
         if self.cballot == self.ballot:
-            return self.bring_to_state(sender)
+            self.bring_to_state(sender)
+            return self.restore_members()
         if self.merged is None and len(self.votes) >= self.quorum:
             self.merged = self.merge_votes()
             self.pull_bodies()
@@ -186,37 +192,43 @@ class Recovery(Collection):
             piece = known[part * size : (part + 1) * size]
             drop = dropped if not part else ()
             state_piece = NewState(
-                self.ballot, self.serial, part, parts, self.clock, piece, drop, self.issued, proposed, self.collected
+                self.ballot, self.serial, part, parts, self.clock, piece, drop, self.issued, proposed, self.collected,
+                self.restored.get(follower, 0),
             )  # fmt: skip
             self.send((follower,), state_piece)
 
     # -- lines 57-62: a follower takes over the state ----------------------------------------------------------------
 
     def on_new_state(self, sender: Pid, s: NewState) -> None:
-        """Lines 57-62. The state is relative to this process's vote, so it must have voted in this very ballot."""
+        """Lines 57-62. The state is relative to this process's vote, so it must have voted in this very ballot.
+        One that lost its disk takes a state that is relative to nothing, and is meant for this life of it."""
         if not self.comes_from_its_leader(sender, s.ballot) or not self.concerns(s.known):
             return self.refuse("state of another group")
         if s.ballot < self.ballot:
             return self.send((sender,), Nack(s.ballot, self.ballot))
         if self.cballot == s.ballot:
             return self.send((sender,), NewStateAck(s.ballot, self.max_delivered_gts))  # the first answer was lost
-        if s.ballot > self.ballot or self.status is not RECOVERING:
+        if s.life != self.life or self.status is not RECOVERING or (s.ballot > self.ballot and not self.life):
             return self.refuse("state without a vote")
-        if not 0 <= s.part < s.parts or any(held.serial > s.serial for held in self.arriving.values()):
+        pieces = self.arriving.values()
+        if not 0 <= s.part < s.parts or any((held.ballot, held.serial) > (s.ballot, s.serial) for held in pieces):
             return self.refuse("piece of an older state")
-        if any((held.serial, held.parts) != (s.serial, s.parts) for held in self.arriving.values()):
+        transfer = (s.ballot, s.serial, s.parts)
+        if any((held.ballot, held.serial, held.parts) != transfer for held in pieces):
             self.arriving, self.arrived = {}, 0
         self.arriving[s.part] = s
         if len(self.arriving) < s.parts:
             return
-        pieces = [self.arriving[part] for part in range(s.parts)]
+        whole = [self.arriving[part] for part in range(s.parts)]
         self.arriving = {}
         known: list[Known] = []
-        for piece in pieces:
+        for piece in whole:
             known += piece.known
-        record = Installed(s.ballot, s.clock, tuple(known), pieces[0].dropped)
+        record = Installed(s.ballot, s.clock, tuple(known), whole[0].dropped)
         self.persist(record)
         self.install(record)
+        if self.life:
+            self.remember(s)
         self.status = FOLLOWER
         self.settled_at = self.out.now
         self.held, self.gaps, self.state_begins = s.issued, set(s.proposed), s.collected
@@ -286,6 +298,15 @@ class Recovery(Collection):
             entry.attempts = 1  # whom this process believed to lead the other groups may be long gone
             self.retry(entry)
         self.begin_to_beat()
+        self.restore_members()
+
+    def remember(self, state: NewState) -> None:
+        """This process had lost its disk, and has been restored to `state`."""
+        raise NotImplementedError
+
+    def restore_members(self) -> None:
+        """Bring those that lost their disk to the state of this ballot, if all others are in it."""
+        raise NotImplementedError
 
     def begin_to_beat(self) -> None:
         """Show the group that it has a leader."""

@@ -11,7 +11,7 @@ from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid, Pids, Topology
 from braidcast.protocols.parts.dedup import DedupTable
 from braidcast.protocols.parts.pending import PendingHeap
-from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, LEADER, START, Entry
+from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, LEADER, REJOINING, START, Entry
 from braidcast.protocols.whitebox.messages import (
     Known,
     NewLeaderAck,
@@ -47,6 +47,8 @@ class State(Process):
         "attempts", "settled_at", "heard_at", "max_ballot", "prevote_ballot", "prevotes", "recovered",
         # leader recovery, at the candidate and at its followers
         "arrived", "arriving", "bodies", "merged", "serial", "synced", "votes",
+        # members that lost their disk: this one, and at a leader the others
+        "forgetful", "life", "restored", "votes_from",
         # catch-up
         "asked", "chunks", "snapshot_base", "snapshot_for", "snapshot_sent_at",
     )  # fmt: skip
@@ -124,6 +126,15 @@ class State(Process):
         self.arrived = 0
         """How many pieces of a state had come at the last heartbeat."""
 
+        self.life = 0
+        """Not 0: this process lost its disk and has not been restored; the name of the life in which it is told so."""
+        self.votes_from: Timestamp = 0
+        """It has no vote before it has delivered up to here."""
+        self.forgetful: dict[Pid, tuple[int, Ballot]] = {}
+        """Leader: who lost its disk, in which life, and the ballot in which this leader first heard of it."""
+        self.restored: dict[Pid, int] = {}
+        """Leader: who was brought to the state of this ballot after that, and in which life."""
+
         self.asked: Timestamp = -1
         """The mark at which this follower last asked for what it misses."""
         self.chunks: dict[int, SnapshotChunk] = {}
@@ -133,7 +144,12 @@ class State(Process):
 
     @property
     def role(self) -> str:
-        return self.status
+        return self.status if self.has_vote else REJOINING
+
+    @property
+    def has_vote(self) -> bool:
+        """Whether this process remembers what it promised and accepted: it did not lose its disk, or was restored."""
+        return not self.life and self.max_delivered_gts >= self.votes_from
 
     @property
     def backlog(self) -> int:
