@@ -10,6 +10,8 @@ from braidcast.protocols.whitebox.election import Election
 from braidcast.protocols.whitebox.process import WhiteBox
 from braidcast.protocols.whitebox.recovery import Recovery
 
+RESUMED = "FOLLOWER if self.ballot == self.cballot and not self.life else RECOVERING"
+
 ELECTING = [
     Mutant(
         "17-accepted",
@@ -57,7 +59,7 @@ ELECTING = [
         "17-follows",
         "restart_joins_what_it_promised",
         "After a restart a process that promised a higher ballot follows in its old one.",
-        (Edit(Election.resume_following, "FOLLOWER if self.ballot == self.cballot else RECOVERING", "FOLLOWER"),),
+        (Edit(Election.resume_following, RESUMED, "FOLLOWER"),),
         killer=InCampaign("collecting", 3),
         violates=LIVENESS,
     ),

@@ -136,6 +136,27 @@ def early_storms(protocol: Protocol, seed: int) -> SimulationPlan:
     )  # fmt: skip
 
 
+def disk_losses(protocol: Protocol, seed: int) -> SimulationPlan:
+    """Disks are lost while leaders change, and followers that were away need snapshots."""
+    return _plan(
+        protocol, seed, ("3", "3", "3+1", "5"),
+        load=Load(clients=3, messages=16, gap=Uniform(0, 150), duplicates=0.2),
+        faults=FaultRates(
+            0, 3000, disk_losses=5, crashes=2, leader_crashes=4, partitions=3, one_ways=2, pauses=3, breaks=4,
+            downtime=Uniform(10, 300), partition_time=Uniform(10, 500), pause_time=Uniform(10, 400),
+        ),
+        options=_pick(
+            seed, "", "prevote=off", "prevote=off laggard_entries=1 chunk_entries=2", "laggard_entries=2",
+            "follower_delivery=early prevote=off",
+        ),
+        stale=Random(f"{seed} stale").choice((0.0, 0.5)),
+        disk=DiskPlan(
+            fsync=Random(f"{seed} disk").choice((0, 0, 8)),
+            checkpoint_every=Random(f"{seed} checkpoint").choice((0, 5)),
+        ),
+    )  # fmt: skip
+
+
 def losses(protocol: Protocol, seed: int) -> SimulationPlan:
     """The network loses single messages, which breaks no promise that the protocol relies on."""
     random = Random(f"{seed} lose")
@@ -262,6 +283,6 @@ FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
         calm, steady, elections, crashes, storms, early_storms, losses, laggards, collecting, relays, torn_transfers,
-        lagging_applications, uniform_fuzz,
+        lagging_applications, disk_losses, uniform_fuzz,
     )
 }  # fmt: skip

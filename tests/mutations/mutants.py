@@ -10,8 +10,11 @@ from tests.mutations.electing import ELECTING
 from tests.mutations.mutant import Mutant
 from tests.mutations.ordering import ORDERING
 from tests.mutations.recovering import RECOVERING
+from tests.mutations.rejoining import REJOINING
 
-_ALL: list[Mutant] = [*ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY]
+_ALL: list[Mutant] = [
+    *ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY, *REJOINING
+]  # fmt: skip
 
 MUTANTS = [mutant for mutant in _ALL if mutant.killer is not None]
 """Each must die."""

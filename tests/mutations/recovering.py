@@ -261,7 +261,13 @@ RECOVERING = [
         "30-state-vote",
         "state_without_a_vote",
         "Line 58's `status` is left out, and a higher ballot is taken as it comes.",
-        (Edit(Recovery.on_new_state, "if s.ballot > self.ballot or self.status is not RECOVERING:", "if False:"),),
+        (
+            Edit(
+                Recovery.on_new_state,
+                "self.status is not RECOVERING or (s.ballot > self.ballot and not self.life)",
+                "False",
+            ),
+        ),
         redundant=True,
         survives=("A leader sends its state only to who voted in that ballot, and a vote is durable."),
     ),
@@ -282,7 +288,7 @@ RECOVERING = [
         (
             Edit(
                 Recovery.on_new_state,
-                "if any((held.serial, held.parts) != (s.serial, s.parts) for held in self.arriving.values()):",
+                "if any((held.ballot, held.serial, held.parts) != transfer for held in pieces):",
                 "if False:",
             ),
         ),
@@ -294,7 +300,7 @@ RECOVERING = [
         "30-serial-older",
         "older_pieces",
         "Pieces of an older transfer replace those of a newer one.",
-        (Edit(Recovery.on_new_state, " or any(held.serial > s.serial for held in self.arriving.values())", ""),),
+        (Edit(Recovery.on_new_state, "any((held.ballot, held.serial) > (s.ballot, s.serial)", "any(False"),),
         survives=("An older piece must overtake a newer one, which sessions do only when stale ones linger."),
     ),
     Mutant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from tests.simulator.toys import LISTENER, listener, simulation
@@ -12,7 +13,7 @@ from braidcast.simulator.faults import Fault, FaultRates, draw_faults
 
 MANY = FaultRates(
     end=5000, crashes=6, leader_crashes=6, group_crashes=2, total_crashes=2, breaks=6, partitions=3, one_ways=3,
-    pauses=3, clock_steps=3,
+    pauses=3, clock_steps=3, disk_losses=3,
 )  # fmt: skip
 
 
@@ -44,17 +45,27 @@ def test_the_leader_of_the_moment_crashes() -> None:
     assert run.faults.leader_of(1) in (4, 5)
 
 
+def test_a_disk_is_lost_only_while_the_rest_of_its_group_remembers() -> None:
+    losses = [Fault(at, "lose_disk", (pid,), ticks=50) for at, pid in ((10, 0), (20, 1), (30, 3), (90, 1), (5000, 1))]
+    run = simulation(WHITEBOX, "3+1", faults=tuple(losses))
+    run.world.run(40)
+    assert [pid for pid in run.nodes if not run.nodes[pid].up] == [0]
+    run.world.run(100)
+    assert run.nodes[0].process.role == "rejoining"
+    assert run.faults.counts == {"lose_disk": 1}
+
+
 def test_drawn_faults_are_the_same_for_a_seed_and_all_over_in_time() -> None:
     topology = Topology.parse("2x3")
     drawn = draw_faults(MANY, topology, Random(3))
     assert drawn == draw_faults(MANY, topology, Random(3))
     assert all(fault.at + fault.ticks <= MANY.end for fault in drawn if fault.kind != "clock")
-    assert len({fault.kind for fault in drawn}) == 9
+    assert len({fault.kind for fault in drawn}) == 10
 
 
 def test_after_the_last_fault_everybody_is_up_connected_and_awake() -> None:
     for seed in range(10):
-        run = simulation(LISTENER, "2x3", seed=seed, faults=MANY)
+        run = simulation(LISTENER, "2x3", seed=seed, faults=replace(MANY, disk_losses=0))  # a listener cannot rejoin
         run.finish()
         run.world.run()
         assert run.faults.active == 0

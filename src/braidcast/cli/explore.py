@@ -22,6 +22,7 @@ from braidcast.simulator.explorer import Limits, Report
 from braidcast.simulator.explorer import explore as search
 from braidcast.simulator.explorer.scenario import scenario_of
 from braidcast.simulator.explorer.setup import standard_setup
+from braidcast.simulator.explorer.steps import LIVES_MAX
 
 
 @click.command()
@@ -35,6 +36,8 @@ from braidcast.simulator.explorer.setup import standard_setup
               help="How often a process may suspect its leader, at any moment.")  # fmt: skip
 @click.option("--crashes", type=click.IntRange(min=0), default=0, show_default=True,
               help="How often a process may crash and restart with what was durable.")  # fmt: skip
+@click.option("--disk-losses", type=click.IntRange(0, LIVES_MAX), default=0, show_default=True,
+              help="How often a process may crash, lose its disk and rejoin.")  # fmt: skip
 @click.option("--losses", type=click.IntRange(min=0), default=0, show_default=True,
               help="How often a session may break and lose what is in flight.")  # fmt: skip
 @click.option("--delays", type=click.IntRange(min=0),
@@ -58,6 +61,7 @@ def explore(
     messages: int,
     elections: int,
     crashes: int,
+    disk_losses: int,
     losses: int,
     delays: int | None,
     stops: int,
@@ -84,8 +88,9 @@ def explore(
     topology = Topology.parse(shape if shape is not None else f"{groups}x{replicas}")
     options = protocol.parse_options(split_pairs(pairs))
     setup = standard_setup(
-        protocol, topology, messages, options, elections=elections, crashes=crashes, losses=losses, stops=stops
-    )
+        protocol, topology, messages, options, elections=elections, crashes=crashes, disk_losses=disk_losses,
+        losses=losses, stops=stops,
+    )  # fmt: skip
     if impatient:
         setup = replace(setup, patient=False)
     with Progress("states") as progress:

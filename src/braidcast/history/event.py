@@ -32,7 +32,8 @@ START: Final = "start"
 CRASH: Final = "crash"
 """`node` lost everything that was not durable."""
 RESTART: Final = "restart"
-"""A later incarnation of `node` began; `what` is `Resumed` if its application lost effects, else None."""
+"""A later incarnation of `node` began; `what` is `Resumed` if its application lost effects, `DiskLost` if everything
+was lost, else None."""
 REPLY: Final = "reply"
 """A client (`node`) received the Reply `what` from `peer`."""
 
@@ -63,6 +64,16 @@ class Resumed:
     """
 
     gts: Timestamp
+
+
+@message
+class DiskLost:
+    """`what` of a restart: nothing that was durable is left, and the node rejoins.
+
+    All of its deliveries may come again, and what it promised before is no longer held against its records.
+    """
+
+    gts: Timestamp = 0
 
 
 @dataclass(slots=True)

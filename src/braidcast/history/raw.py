@@ -21,14 +21,14 @@ import msgspec
 
 from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
-from braidcast.history.event import Event, Resumed
+from braidcast.history.event import DiskLost, Event, Resumed
 from braidcast.history.manifest import HistoryError, Manifest, manifest_from_json
 from braidcast.history.store import MANIFEST, HistoryWriter
 
 RAW = "raw"
 SUFFIX = ".events"
 CORE_KINDS: tuple[type, ...] = (
-    Multicast, Reply, Redirect, Refused, Delivered, Restored, SnapshotWanted, Snapshot, Connected, Resumed,
+    Multicast, Reply, Redirect, Refused, Delivered, Restored, SnapshotWanted, Snapshot, Connected, Resumed, DiskLost,
 )  # fmt: skip
 _HEAD = struct.Struct("<II")
 

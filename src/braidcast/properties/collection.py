@@ -86,8 +86,13 @@ def durable_reports_are_true(view: View) -> Iterator[Violation]:
                 f"a report up to {show_timestamp(marks.mark(node, position))} at most", show_timestamp(gts), node=node
             )
         highest.setdefault(node, []).append((position, gts))
+    lost_with_the_disk: dict[Pid, int] = {}
     for position, node, gts in view.resumed:
-        reported = max([r for at, r in highest.get(node, []) if at < position], default=0)
+        if position in view.disk_losses:
+            lost_with_the_disk[node] = position
+            continue
+        since = lost_with_the_disk.get(node, -1)
+        reported = max([r for at, r in highest.get(node, []) if since < at < position], default=0)
         if reported > gts:
             yield view.violation(
                 f"effects up to {show_timestamp(reported)} after a crash, as reported", show_timestamp(gts), node=node

@@ -15,9 +15,9 @@ from braidcast.core.client import MessageId
 from braidcast.core.timestamps import Timestamp, show_timestamp
 from braidcast.core.topology import Pid
 from braidcast.history.envelope import reader
-from braidcast.history.event import DELIVER, PERSIST, SEND
+from braidcast.history.event import DELIVER, PERSIST, RESTART, SEND
 from braidcast.properties.property import WITH_RECORDS, states
-from braidcast.properties.view import View
+from braidcast.properties.view import REJOINS, View
 from braidcast.properties.violation import Violation
 
 _RECORDS = ("accepted", "installed", "marked", "transferred", "checkpoint", "promised", "started")
@@ -87,11 +87,15 @@ class _Disk:
 def persist_precedes_send(view: View) -> Iterator[Violation]:
     disks: dict[Pid, _Disk] = {p: _Disk() for p in view.group_of}
     last: tuple[Any, Pid | None] = None, None
-    for position, name, kind in view.in_order((PERSIST, _RECORDS), (SEND, ("accept_ack", "new_state_ack", *_VOTES))):
+    sent = SEND, ("accept_ack", "new_state_ack", *_VOTES)
+    for position, name, kind in view.in_order((PERSIST, _RECORDS), sent, REJOINS):
         event = view.events[position]
         node, what = event[2], event[6]
         disk = disks.get(node)
         if disk is None or (what is last[0] and node == last[1]):
+            continue
+        if event[4] == RESTART:
+            disks[node] = _Disk()
             continue
         if event[4] == PERSIST:
             disk.add(name, kind, what)
@@ -131,14 +135,16 @@ def _judge_ack(view: View, disk: _Disk, node: Pid, kind: type | str, ack: Any) -
 @states("The application sees a delivery or a snapshot after its mark is on disk.", "section 1.3", WITH_RECORDS)
 def persist_precedes_delivery(view: View) -> Iterator[Violation]:
     disks: dict[Pid, _Disk] = {p: _Disk() for p in view.group_of}
-    watched = (PERSIST, ("marked", "transferred", "checkpoint")), (DELIVER, ("delivered", "restored"))
+    watched = (PERSIST, ("marked", "transferred", "checkpoint")), (DELIVER, ("delivered", "restored")), REJOINS
     for position, name, kind in view.in_order(*watched):
         event = view.events[position]
         node, what = event[2], event[6]
         disk = disks.get(node)
         if disk is None:
             continue
-        if event[4] == PERSIST:
+        if event[4] == RESTART:
+            disks[node] = _Disk()
+        elif event[4] == PERSIST:
             disk.add(name, kind, what)
         elif name == "delivered":
             id = reader(kind, "id")(what)

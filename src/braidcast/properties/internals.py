@@ -14,9 +14,9 @@ from braidcast.core.client import MessageId
 from braidcast.core.timestamps import Timestamp, show_timestamp
 from braidcast.core.topology import Group, Pid
 from braidcast.history.envelope import kind_name, reader, reads
-from braidcast.history.event import PERSIST, REPLY, SEND
+from braidcast.history.event import PERSIST, REPLY, RESTART, SEND
 from braidcast.properties.property import WITH_BALLOTS, WITH_RECORDS, states
-from braidcast.properties.view import View
+from braidcast.properties.view import REJOINS, View
 from braidcast.properties.violation import Violation
 
 
@@ -77,8 +77,11 @@ def one_gts_decided(view: View) -> Iterator[Violation]:
 @states("The ballots that a process keeps never fall, and it promises only higher ones.", "section 5", WITH_BALLOTS)
 def ballots_rise(view: View) -> Iterator[Violation]:
     last: dict[Pid, Ballot] = {}
-    for position, name, kind in view.in_order((PERSIST, ("started", "promised", "installed", "checkpoint"))):
+    for position, name, kind in view.in_order((PERSIST, ("started", "promised", "installed", "checkpoint")), REJOINS):
         event = view.events[position]
+        if event[4] == RESTART:
+            last.pop(event[2], None)
+            continue
         ballot = reader(kind, "ballot")(event[6])
         if ballot is None:
             continue
@@ -93,8 +96,11 @@ def ballots_rise(view: View) -> Iterator[Violation]:
 @states("The clock that a process keeps with what it accepts never falls.", "section 5; repair B2", WITH_BALLOTS)
 def clocks_rise(view: View) -> Iterator[Violation]:
     last: dict[Pid, int] = {}
-    for position, name, kind in view.in_order((PERSIST, ("accepted", "checkpoint"))):
+    for position, name, kind in view.in_order((PERSIST, ("accepted", "checkpoint")), REJOINS):
         event = view.events[position]
+        if event[4] == RESTART:
+            last.pop(event[2], None)
+            continue
         clock = reader(kind, "clock")(event[6])
         if clock is None:
             continue

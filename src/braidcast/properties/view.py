@@ -25,10 +25,13 @@ from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid, Pids
 from braidcast.history.columns import Row
 from braidcast.history.envelope import kind_name, reader, reads
-from braidcast.history.event import CRASH, DELIVER, MULTICAST, PERSIST, RESTART, SEND, Event, History
+from braidcast.history.event import CRASH, DELIVER, MULTICAST, PERSIST, RESTART, SEND, DiskLost, Event, History
 from braidcast.properties.marks import Marks
 from braidcast.properties.violation import Violation
 
+DISK_LOST = kind_name(DiskLost)
+REJOINS = RESTART, (DISK_LOST,)
+"""For `in_order`: where a process begins anew, and nothing that it kept before is there."""
 Kind = type | str
 """The class of a message in memory, the name of its kind on disk."""
 
@@ -121,6 +124,8 @@ class View:
         """Deliveries at processes that are in no group."""
         self.resumed: list[tuple[int, Pid, Timestamp]] = []
         """Restarts with lost effects: where, who, and up to which gts the effects reach."""
+        self.disk_losses: dict[int, Pid] = {}
+        """Restarts of processes that had lost their disks: where and who."""
         self._find_logs()
         self.has_gts = any(log.deliveries and log.deliveries[0].gts for log in self.log_of.values())
 
@@ -212,7 +217,7 @@ class View:
         """How far each application was at any time."""
         moves = [(d.position, log.node, d.gts) for log in self.logs for d in log.deliveries]
         moves += [(r.position, log.node, r.gts) for log in self.logs for r in log.restores]
-        return Marks(self.group_of, moves, self.resumed)
+        return Marks(self.group_of, moves, self.resumed, self.disk_losses)
 
     @cached_property
     def abandoned(self) -> frozenset[MessageId]:
@@ -301,6 +306,8 @@ class View:
             if event[4] == RESTART:
                 upto = None if what is None else what.gts
                 if log is not None and upto is not None:
+                    if what.kind == DISK_LOST if type(what) is Row else type(what) is DiskLost:
+                        self.disk_losses[position] = log.node
                     self.resumed.append((position, log.node, upto))
                     self._take_back(log, upto)
                 continue

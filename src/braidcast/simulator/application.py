@@ -102,6 +102,11 @@ class Application:
         del self.applied[self.durable :]
         return self.mark
 
+    def forget(self) -> None:
+        """Lose everything, with the disk that it was on."""
+        self.applied.clear()
+        self.durable = self.restored_to = 0
+
     def state(self) -> bytes:
         """All of its state."""
         return pickle.dumps(self.applied, protocol=4)

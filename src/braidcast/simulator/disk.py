@@ -38,7 +38,9 @@ class DiskPlan:
 class Disk:
     """One node's log."""
 
-    __slots__ = ("ends", "log", "plan", "random", "since_checkpoint", "swap", "syncing", "synced_ends", "torn_frames")
+    __slots__ = (
+        "ends", "log", "lost", "plan", "random", "since_checkpoint", "swap", "synced_ends", "syncing", "torn_frames",
+    )  # fmt: skip
 
     def __init__(self, plan: DiskPlan, random: Random) -> None:
         self.plan = plan
@@ -54,6 +56,13 @@ class Disk:
         """The checkpoint that the running sync writes in place of the log."""
         self.since_checkpoint = 0
         self.torn_frames = 0
+        self.lost = False
+        """Whether this disk replaces one that was lost."""
+
+    def lose(self) -> None:
+        """Everything on it is gone; the node gets an empty one."""
+        assert self.syncing is None, "only a node that is down loses its disk"
+        self.log, self.since_checkpoint, self.lost = [], 0, True
 
     @property
     def checkpoint_is_due(self) -> bool:

@@ -18,11 +18,13 @@ from braidcast.simulator.network import Network
 from braidcast.simulator.node import Node
 from braidcast.simulator.world import World
 
+REJOINING = "rejoining"
+"""The role of a process that lost its disk and is not restored."""
 SHORTLY: Delay = Uniform(50, 500)
 BACK_OR_FORTH: Delay = Uniform(-500, 500)
 
 FaultKind = Literal[
-    "crash", "crash_leader", "crash_group", "crash_all", "break", "partition", "one_way", "pause", "clock"
+    "crash", "crash_leader", "crash_group", "crash_all", "lose_disk", "break", "partition", "one_way", "pause", "clock"
 ]
 
 
@@ -33,7 +35,7 @@ class Fault:
     at: Ticks
     kind: FaultKind
     pids: tuple[Pid, ...] = ()
-    """Who crashes, pauses or has its clock set; the two ends of a session; one side of a partition."""
+    """Who crashes, loses its disk, pauses or has its clock set; the ends of a session; one side of a partition."""
     group: Group = 0
     """For crash_leader and crash_group."""
     ticks: Ticks = 0
@@ -53,6 +55,7 @@ class FaultRates:
     leader_crashes: float = 0.0
     group_crashes: float = 0.0
     total_crashes: float = 0.0
+    disk_losses: float = 0.0
     breaks: float = 0.0
     partitions: float = 0.0
     one_ways: float = 0.0
@@ -104,6 +107,8 @@ def draw_faults(rates: FaultRates, topology: Topology, random: Random) -> tuple[
         found.append(Fault(at, "pause", (random.choice(pids),), ticks=lasting(at, pause_time)))
     for at in times(rates.clock_steps):
         found.append(Fault(at, "clock", (random.choice(pids),), ticks=clock_step.draw()))
+    for at in times(rates.disk_losses):
+        found.append(Fault(at, "lose_disk", (random.choice(pids),), ticks=lasting(at, downtime)))
     return tuple(sorted(found, key=lambda fault: fault.at))
 
 
@@ -134,6 +139,12 @@ class Faults:
                 effective = self.nodes[pid].up if fault.forced else self.may_crash(pid)
                 if effective:
                     self.crash(pid)
+                    self._end_later(fault, self.restart, pid)
+            case "lose_disk":
+                pid = fault.pids[0]
+                effective = self.may_lose_disk(pid)  # forced or not: nobody promises anything beyond that
+                if effective:
+                    self.lose_disk(pid)
                     self._end_later(fault, self.restart, pid)
             case "crash_group" | "crash_all":
                 groups = self.topology.groups
@@ -187,6 +198,11 @@ class Faults:
         if self.nodes[pid].up:
             self.nodes[pid].crash()
 
+    def lose_disk(self, pid: Pid) -> None:
+        """A node goes down and its disk is lost."""
+        self.crash(pid)
+        self.nodes[pid].lose_disk()
+
     def restart(self, *pids: Pid) -> None:
         """Nodes come up again."""
         for pid in pids:
@@ -199,6 +215,12 @@ class Faults:
         members = self.topology.groups[self.topology.group_of[pid]]
         down = sum(not self.nodes[p].up for p in members)
         return self.nodes[pid].up and down + 1 <= (len(members) - 1) // 2
+
+    def may_lose_disk(self, pid: Pid) -> bool:
+        """Whether the rest of its group can restore it: no other member has lost its disk and not been restored."""
+        others = [self.nodes[p] for p in self.topology.groups[self.topology.group_of[pid]] if p != pid]
+        remember = [node.process.role != REJOINING if node.up else not node.disk.lost for node in others]
+        return self.nodes[pid].up and bool(others) and all(remember)
 
     def leader_of(self, group: Group) -> Pid:
         """Who leads a group at the moment, or else its first member that is up."""

@@ -67,7 +67,7 @@ def draw_plan(
         cpu=random.choice((0, 0, 0, max(1, unit // 20))),
         clients=ClientPlan(timeout=random.choice((15, 40)) * unit, rebatch=random.choice((0.0, 0.5))),
         load=_load(random, unit, faults=faults),
-        faults=_faults(random, unit) if faults else (),
+        faults=_faults(random, unit, protocol) if faults else (),
         limits=Limits(settle=80 * unit, grace=20_000 * unit),
     )
 
@@ -129,7 +129,7 @@ def _load(random: Random, unit: Ticks, *, faults: bool) -> Load:
     )
 
 
-def _faults(random: Random, unit: Ticks) -> FaultRates:
+def _faults(random: Random, unit: Ticks, protocol: Protocol) -> FaultRates:
     if random.random() < 0.08:
         return FaultRates()
 
@@ -152,4 +152,5 @@ def _faults(random: Random, unit: Ticks) -> FaultRates:
         partition_time=Uniform(unit, random.choice((20, 120)) * unit),
         pause_time=Uniform(unit, random.choice((10, 80)) * unit),
         clock_step=Uniform(-100 * unit, 100 * unit),
+        disk_losses=rate(2, 0.4) if protocol.rejoins else 0.0,
     )

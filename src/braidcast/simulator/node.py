@@ -15,7 +15,7 @@ from braidcast.core.application import Connected, Restored, Snapshot, SnapshotWa
 from braidcast.core.process import Batch, Outbox, Process, Ticks
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Pid
-from braidcast.history.event import Resumed
+from braidcast.history.event import DiskLost, Resumed
 from braidcast.simulator.application import Application, ApplicationPlan
 from braidcast.simulator.clocks import Clock
 from braidcast.simulator.disk import Disk
@@ -76,8 +76,8 @@ class Node(Endpoint):
         self.incarnation = 0
         self.life = 0
         """Goes up at every crash, so that what was scheduled before it is known to be void."""
-        self.lost_above: Timestamp | None = None
-        """Where the effects that the last crash lost began, if it lost any."""
+        self.lost: Resumed | DiskLost | None = None
+        """What the last crash took of what the application had, if it took anything."""
         self.up = False
         self.paused = False
         self.waiting: list[tuple[Pid, Any]] = []
@@ -243,7 +243,8 @@ class Node(Endpoint):
         if self.recorder is not None:
             self.recorder.persisted(self, survived)
             self.recorder.crashed(self)
-        self.lost_above = self.application.crash()
+        mark = self.application.crash()
+        self.lost = None if mark is None else Resumed(mark)
         self.life += 1
         self.up = self.paused = False
         self.waiting.clear()
@@ -251,16 +252,25 @@ class Node(Endpoint):
         self.network.crash(self.pid)
         self.refresh()
 
+    def lose_disk(self) -> None:
+        """While it is down: everything that was durable is gone, and it will rejoin."""
+        self.disk.lose()
+        self.application.forget()
+        self.lost = DiskLost()
+
     def restart(self) -> None:
         """Start again from what was durable."""
         self.incarnation += 1
         self.up = True
         self.free_at = self.world.now
         if self.recorder is not None:
-            self.recorder.restarted(self, None if self.lost_above is None else Resumed(self.lost_above))
+            self.recorder.restarted(self, self.lost)
         self._new_process()
         self.out.now, self.out.wall = self.world.now, self.wall
-        self.process.recover(self.disk.log)
+        if self.disk.lost and not self.disk.log:
+            self.process.rejoin(self.incarnation)
+        else:
+            self.process.recover(self.disk.log)
         self.network.restart(self.pid)
         self._start(self.application.mark)
 

@@ -22,6 +22,7 @@ from braidcast.history.event import (
     REPLY,
     RESTART,
     START,
+    DiskLost,
     Event,
     Resumed,
 )
@@ -93,7 +94,7 @@ class Recorder:
         """A node went down."""
         self.add(who, CRASH, None, None)
 
-    def restarted(self, who: Any, resumed: Resumed | None) -> None:
+    def restarted(self, who: Any, resumed: Resumed | DiskLost | None) -> None:
         """A later incarnation began."""
         self.add(who, RESTART, None, resumed)
 

@@ -28,6 +28,7 @@ FAULT_KINDS: dict[str, FaultKind] = {
     "crash_leader": "crash_leader",
     "crash_group": "crash_group",
     "crash_all": "crash_all",
+    "lose_disk": "lose_disk",
     "break": "break",
     "partition": "partition",
     "one_way": "one_way",

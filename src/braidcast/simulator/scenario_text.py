@@ -127,6 +127,7 @@ HAPPENINGS = [
     _form("crash_leader", "crash leader of {group}{for} [if it leaves a majority]"),
     _form("crash_group", "crash group {group}{for}"),
     _form("crash_all", "crash all{for}"),
+    _form("lose_disk", "lose disk of {pid}{for}"),
     _form("restart", "restart {pids}"),
     _form("break", "break {pid} {other}"),
     _form("partition", "partition {pids}{for}"),

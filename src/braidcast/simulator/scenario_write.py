@@ -17,6 +17,7 @@ _FAULTS = {
     "crash_leader": "crash leader of {group} for {ticks}",
     "crash_group": "crash group {group} for {ticks}",
     "crash_all": "crash all for {ticks}",
+    "lose_disk": "lose disk of {pids} for {ticks}",
     "break": "break {pids}",
     "partition": "partition {pids} for {ticks}",
     "one_way": "silence {pids} for {ticks}",

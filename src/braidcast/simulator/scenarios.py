@@ -206,6 +206,10 @@ class Play:
         self.simulation.faults.crash(pid)
         self.stage.lose(lambda flight: flight.to == pid)
 
+    def _do_lose_disk(self, line: Line) -> None:
+        self._crash(line.number("pid"))
+        self.simulation.faults.lose_disk(line.number("pid"))
+
     def _do_restart(self, line: Line) -> None:
         for pid in line.pids():
             self._crash(pid)

@@ -191,7 +191,7 @@ def _moved(plan: SimulationPlan, topology: Topology, kept: list[int]) -> Simulat
         for f in _list(plan.faults)
         if f.kind not in ("crash_leader", "crash_group") or f.group in group
     ]
-    needed = {"crash": 1, "break": 2, "partition": 1, "one_way": 1, "pause": 1, "clock": 1}
+    needed = {"crash": 1, "lose_disk": 1, "break": 2, "partition": 1, "one_way": 1, "pause": 1, "clock": 1}
     clocks = plan.clocks
     network = plan.network
     regions = network.regions

@@ -21,7 +21,8 @@ def explored(
     setup = standard_setup(WHITEBOX, Topology.parse(shape), messages, options, **budgets)
     # After a second election a proposal may be gone with its leader (B9), and the one copy that the client sent to
     # whoever leads in the end is spent: only its retry, which is not explored, brings it back.
-    terminates = not budgets.get("crashes") and not budgets.get("losses") and budgets.get("elections", 0) < 2
+    stays = not any(budgets.get(name) for name in ("crashes", "disk_losses", "losses"))
+    terminates = stays and budgets.get("elections", 0) < 2
     return explore(setup, order_invariants(setup, termination=terminates), delays)
 
 
@@ -37,6 +38,9 @@ def explored(
         ("1x3", 1, {"crashes": 1}, 152, 4, 8),
         ("1x3", 1, {"losses": 1}, 63, 3, 8),
         ("1x3", 1, {"elections": 1, "crashes": 1}, 194766, 6, 29),
+        ("1x3", 2, {"disk_losses": 1}, 100346, 7, 31),
+        ("1x3", 1, {"disk_losses": 2}, 200859, 8, 36),
+        ("1x3", 1, {"disk_losses": 1, "crashes": 1}, 199075, 8, 28),
     ],
 )
 def test_every_schedule_keeps_the_order(

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from braidcast.core.application import Connected
-from braidcast.simulator.explorer.moves import ClockStep, Fire, Lose, Move, Restart, Resubmit, Stop
+from braidcast.simulator.explorer.moves import ClockStep, Fire, Lose, LoseDisk, Move, Restart, Resubmit, Stop
 from braidcast.simulator.explorer.queues import Event
 from braidcast.simulator.explorer.setup import MOVES_OF_THE_ENVIRONMENT
-from braidcast.simulator.explorer.steps import MODE, Local, Mode, Steps
+from braidcast.simulator.explorer.steps import MODE, Local, Mode, Result, Steps
 
 Budget = int
 Locals = tuple[Local, ...]
@@ -45,7 +45,7 @@ class Environment:
         setup = steps.setup
         budgets = setup.budgets()
         self.names = tuple(budgets)
-        self._crashes, self._stops, self._losses, self._resubmissions = (
+        self._crashes, self._disk_losses, self._stops, self._losses, self._resubmissions = (
             self.names.index(name) if name in self.names else -1 for name in MOVES_OF_THE_ENVIRONMENT
         )
         self._budgets: list[tuple[int, ...]] = []
@@ -102,6 +102,8 @@ class Environment:
         yield from self._firings(locals_, budget)
         if (after := self._spend(budget, self._crashes)) is not None:
             yield from self._restarts(locals_, budget, after)
+        if (after := self._spend(budget, self._disk_losses)) is not None:
+            yield from self._rejoins(locals_, budget, after)
         if (after := self._spend(budget, self._stops)) is not None:
             yield from self._stoppings(locals_, budget, after)
         if (after := self._spend(budget, self._losses)) is not None:
@@ -131,15 +133,29 @@ class Environment:
         for index, local in enumerate(locals_):
             if steps.stopped[local]:
                 continue
-            result = steps.restart(local)
-            changed = (*locals_[:index], result.local, *locals_[index + 1:])
-            changed, mark = self._adjusted(changed, result.mark, budget, after)
-            events = result.events
-            if self._connected:
-                for peer, other in enumerate(locals_):
-                    if peer != index and not steps.stopped[other]:
-                        events = self._new_session(index, peer) + events
-            yield Effect(Restart(steps.pids[index]), changed, mark, events, after, lost_to=index)
+            yield self._back(Restart(steps.pids[index]), index, steps.restart(local), locals_, budget, after)
+
+    def _rejoins(self, locals_: Locals, budget: Budget, after: Budget) -> Iterator[Effect]:
+        steps = self.steps
+        life = self._budgets[budget][self._disk_losses]  # what is left of the budget has not named a life before
+        for index, local in enumerate(locals_):
+            if not steps.stopped[local]:
+                result = steps.lose_disk(local, life)
+                yield self._back(LoseDisk(steps.pids[index]), index, result, locals_, budget, after)
+
+    def _back(
+        self, move: Move, index: int, result: Result, locals_: Locals, budget: Budget, after: Budget
+    ) -> Effect:  # fmt: skip
+        """A process is back from a crash; its peers hear of new sessions."""
+        steps = self.steps
+        changed = (*locals_[:index], result.local, *locals_[index + 1:])
+        changed, mark = self._adjusted(changed, result.mark, budget, after)
+        events = result.events
+        if self._connected:
+            for peer, other in enumerate(locals_):
+                if peer != index and not steps.stopped[other]:
+                    events = self._new_session(index, peer) + events
+        return Effect(move, changed, mark, events, after, lost_to=index)
 
     def _stoppings(self, locals_: Locals, budget: Budget, after: Budget) -> Iterator[Effect]:
         steps = self.steps

@@ -29,6 +29,12 @@ class Restart(NamedTuple):
     pid: Pid
 
 
+class LoseDisk(NamedTuple):
+    """A process crashes, loses its disk and comes back as one that an operator lets rejoin."""
+
+    pid: Pid
+
+
 class Stop(NamedTuple):
     """A process crashes for good."""
 
@@ -63,7 +69,7 @@ class Delay(NamedTuple):
     message: Any
 
 
-Move = Deliver | Fire | Restart | Stop | Lose | Resubmit | ClockStep | Delay
+Move = Deliver | Fire | Restart | LoseDisk | Stop | Lose | Resubmit | ClockStep | Delay
 
 
 def show(move: Move, name: Callable[[Pid], str] = str) -> str:
@@ -75,6 +81,8 @@ def show(move: Move, name: Callable[[Pid], str] = str) -> str:
             return f"fire {name(pid)} {type(timer).__name__}"
         case Restart(pid):
             return f"restart {name(pid)}"
+        case LoseDisk(pid):
+            return f"lose disk of {name(pid)}\nrestart {name(pid)}"
         case Stop(pid):
             return f"crash {name(pid)}"
         case Lose(one, other):

@@ -44,6 +44,8 @@ class Setup:
     """How often a pending `protocol.suspicion` timer may fire."""
     crashes: int = 0
     """How often a process may crash and restart at once with what was durable; what is in flight to it is lost."""
+    disk_losses: int = 0
+    """How often a process may crash, lose its disk and rejoin; what is in flight to it is lost."""
     stops: int = 0
     """How many processes may crash for good."""
     losses: int = 0
@@ -75,13 +77,15 @@ class Setup:
             if self.protocol.suspicion is None:
                 raise OptionError(f"{self.protocol.name} has no elections: explore it without them")
             budgets[self.protocol.suspicion.__name__] = self.elections
+        if self.disk_losses and not self.protocol.rejoins:
+            raise OptionError(f"{self.protocol.name} cannot take back a process that lost its disk: explore without it")
         for name in MOVES_OF_THE_ENVIRONMENT:
             if count := getattr(self, name):
                 budgets[name] = count
         return budgets
 
 
-FAULTS = ("crashes", "stops", "losses")
+FAULTS = ("crashes", "disk_losses", "stops", "losses")
 MOVES_OF_THE_ENVIRONMENT = (*FAULTS, "resubmissions")
 
 
@@ -126,4 +130,6 @@ def standard_setup(
     faults = any(budgets.values())
     submissions = submit(topology, messages, to="members" if faults else "leaders")
     patient = faults and protocol.suspicion is not None
-    return Setup(protocol, topology, options, submissions, patient=patient, **budgets)
+    # A process that lost its disk asks those it hears of to restore it.
+    connected = bool(budgets.get("disk_losses"))
+    return Setup(protocol, topology, options, submissions, patient=patient, connected=connected, **budgets)

@@ -24,8 +24,10 @@ from braidcast.simulator.explorer.queues import Event, Queue, Queues
 from braidcast.simulator.explorer.setup import NOW, Setup
 
 Local = int
-RESTART, STOP, CLOCK_STEP, MODE = -1, -2, -3, -16
-"""Keys beside the events in the memory of a local state; MODE - m is the change to mode m."""
+RESTART, STOP, CLOCK_STEP, LOSE_DISK, MODE = -1, -2, -3, -4, -16
+"""Keys beside the events in the memory of a local state; MODE - m is the change to mode m, LOSE_DISK - n the rejoining
+in life n, which is at most LIVES_MAX."""
+LIVES_MAX = 11
 
 
 class Result(NamedTuple):
@@ -154,6 +156,18 @@ class Steps:
             self.memo[local][RESTART] = result
         return result
 
+    def lose_disk(self, local: Local, life: int) -> Result:
+        """Crash a process, take its records and its application's state, and let it rejoin."""
+        assert 0 < life <= LIVES_MAX, "keys of lives end where those of modes begin"
+        result = self.memo[local].get(LOSE_DISK - life)
+        if result is None:
+            index = self._owner[local]
+            process = self.setup.make(self.pids[index])
+            how = ("rejoin", life)
+            result = self._finish(index, local, process, layout_of(process), self._mode[local], how)
+            self.memo[local][LOSE_DISK - life] = result
+        return result
+
     def stop(self, local: Local) -> Result:
         """Crash a process for good."""
         return self._copy(local, STOP, stopped=True, timers=())
@@ -199,7 +213,8 @@ class Steps:
         out = process.out
         wall = self.wall[before] if before is not None else 0
         out.now, out.wall, out.applied = self.setup.now, self.wall_of(index, wall), APPLIED_WITH_RECORDS
-        log = self.logs[self.delivered[before]] if before is not None else ()
+        is_back = how[0] in ("restart", "rejoin")
+        log = self.logs[self.delivered[before]] if before is not None and how[0] != "rejoin" else ()
         records: list[Any] = []
         sent: list[tuple[tuple[Pid, ...], Any]] = []
         set_timers: list[tuple[Any, Any, Any]] = []
@@ -210,6 +225,9 @@ class Steps:
             elif how[0] == "restart":
                 process.recover(how[1])
                 process.start(APPLIED_WITH_RECORDS)
+            elif how[0] == "rejoin":
+                process.rejoin(how[1])
+                process.start(0)
             else:
                 process.step(*how)
             while True:
@@ -226,10 +244,11 @@ class Steps:
             error = f"process {process.me} raised {type(raised).__name__}: {raised}"
             out.to_self.clear()
             out.take()
-        pending = self.timers[before] if before is not None and how[0] != "restart" else ()
+        pending = self.timers[before] if before is not None and not is_back else ()
         local = self._intern(
             index=index, mode=mode, state=self.freezer.key(layout), log=log, wall=wall,
-            records=self._appended(self._records[before] if before is not None else (), records, mode),
+            records=self._appended(self._records[before] if before is not None and how[0] != "rejoin" else (),
+                                   records, mode),
             timers=self._pending(process.me, pending, fired, set_timers, mode), stopped=False, error=error,
             process=process, layout=layout,
         )  # fmt: skip
