@@ -22,7 +22,6 @@ from braidcast.cluster.local import CONFIG, LocalCluster, LocalClusterError, fre
 from braidcast.core.errors import BraidcastError
 from braidcast.core.process import Outbox
 from braidcast.core.topology import Pid, Topology
-from braidcast.history.event import Resumed
 from braidcast.history.raw import RAW, seal_raw
 from braidcast.wire.service import Status, StatusWanted
 
@@ -230,7 +229,7 @@ def event_kinds(protocol: str) -> set[type]:
     """The classes that the events of a protocol may hold."""
     found = protocol_named(protocol)
     process = found.make(Outbox(0), Topology.of_sizes(1), found.options())
-    return {*process.inputs, *process.replays, *found.recorded, Resumed}
+    return {*process.inputs, *process.replays, *found.recorded}
 
 
 @click.command()

@@ -14,7 +14,7 @@ from braidcast.cluster.serve import serve
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The cluster's configuration.")
 @click.option("--id", "name", required=True, help="Which of its nodes this is.")
-@click.option("--rejoin", is_flag=True, help="This node's disk was lost for good, and its data directory is empty.")
+@click.option("--rejoin", is_flag=True, help="This node has lost its state for good: let the others restore it.")
 def node(path: Path, name: str, rejoin: bool) -> None:
     """Run one node until it is told to stop (SIGTERM or Ctrl-C).
 

@@ -183,10 +183,15 @@ class Link:
         limits = ConnectionLimits(HANDSHAKE_BYTES_MAX, BUFFER_BYTES_MAX)
         connection = Connection(limits, on_body, on_end)
         host, _, port = line.node.address.rpartition(":")
-        async with asyncio.timeout(CONNECT_S):
-            await loop.create_connection(lambda: connection, host.strip("[]"), int(port))
-            connection.send(HANDSHAKE.encode(ClientHello(self.cluster, self.client)))
-            said = HANDSHAKE.decode_one(await answer)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await loop.create_connection(lambda: connection, host.strip("[]"), int(port))
+                connection.send(HANDSHAKE.encode(ClientHello(self.cluster, self.client)))
+                said = HANDSHAKE.decode_one(await answer)
+        except BaseException:  # cancelled, too: nobody else knows of this connection
+            answer.cancel()
+            connection.end("no handshake")
+            raise
         if isinstance(said, Welcome):
             connection.reader.body_bytes_max = said.frame_bytes_max
             return said, connection

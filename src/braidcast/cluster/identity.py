@@ -1,7 +1,8 @@
 """Who a node is: the file `identity.json` in its data directory, and what it knows of the disks of its peers.
 
 1. A data directory belongs to one node of one cluster for ever; it has a random name, its *disk*.
-2. `incarnation` counts the starts of the node and is durable before the node says anything.
+2. `incarnation` is larger at every start of the node, also after its disk was lost, and is durable before the node says
+   anything. It counts starts, from 1; on a disk that replaces a lost one, from the time in seconds.
 3. A node remembers, durably, the disk of every peer that it ever talked to. A peer that comes with another disk has
    lost what it promised and accepted; it is turned away unless an operator says that it rejoins, and the disk that it
    replaces is never taken again.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +47,7 @@ class Identity:
     disk: str
     incarnation: int
     rejoins: bool
-    """This disk replaces one that was lost."""
+    """This disk replaces one that was lost; as long as it holds no record, what was on that one is to be restored."""
     peers: dict[str, PeerDisks] = field(default_factory=dict)
 
     def save(self) -> None:
@@ -87,23 +89,31 @@ class Identity:
         return None
 
 
-def open_identity(folder: Path, cluster: str, fingerprint: str, node: str, *, rejoin: bool = False) -> Identity:
-    """The identity of a node that starts: read, or made if the directory is empty; the start is counted."""
+def open_identity(
+    folder: Path, cluster: str, fingerprint: str, node: str, *, rejoin: bool = False, in_memory: bool = False
+) -> Identity:
+    """The identity of a node that starts: read, or made if the directory is empty; the start is counted.
+
+    A node that keeps its state `in_memory` loses it with every stop: its directory holds nothing else, and may stay.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / NAME
         if path.exists():
-            if rejoin:
+            if rejoin and not in_memory:
                 raise IdentityError(
                     f"{folder} holds the data of node {node}, so nothing is lost: start without --rejoin, or move the "
                     f"directory away first if it is damaged"
                 )
             identity = _read(path)
             _check(identity, cluster, fingerprint, node)
+            if rejoin:
+                identity.disk, identity.rejoins = uuid.uuid4().hex, True
         else:
             if left := sorted(found.name for found in folder.iterdir() if found.name != path.with_suffix(".tmp").name):
                 raise IdentityError(f"{folder} has no {NAME} but holds {left[0]}: give node {node} an empty directory")
-            identity = Identity(path, cluster, fingerprint, node, uuid.uuid4().hex, 0, rejoin)
+            starts = int(time.time()) if rejoin else 0
+            identity = Identity(path, cluster, fingerprint, node, uuid.uuid4().hex, starts, rejoin)
         identity.incarnation += 1
         identity.save()
     except OSError as error:

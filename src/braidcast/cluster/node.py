@@ -35,6 +35,7 @@ from braidcast.core.application import Connected, Delivered, Restored, Snapshot,
 from braidcast.core.process import Batch
 from braidcast.core.topology import Group, Pid, Pids
 from braidcast.wire.codec import Codec, Undecodable
+from braidcast.wire.handshake import TurnedAway
 
 ROUNDS_MAX = 8
 """How often replicas of this node may answer each other within one turn."""
@@ -82,7 +83,7 @@ class Node:
             self._host(pid)
         some = next(iter(self.replicas.values())).process
         protocol_kinds = [kind for kind in some.inputs if kind not in (*self.protocol.timers, *FROM_DRIVER)]
-        self.from_peers = Codec(protocol_kinds)
+        self.from_peers = Codec((*protocol_kinds, TurnedAway))
         self.durability: Durability | None = None
         if wal is not None:
             self.durability = Durability(wal, some.replays, config.limits.checkpoint_bytes_min, self.fail)
@@ -107,9 +108,14 @@ class Node:
         now, wall = _now(), _wall()
         for pid, replica in self.replicas.items():
             replica.out.now, replica.out.wall = now, wall
+            kept = records.get(pid, [])
+            is_lost = self.identity.rejoins and not kept
             if self.recorder is not None:
-                self.recorder.started(replica)
-            replica.start(records.get(pid, []))
+                self.recorder.started(replica, is_lost=is_lost)
+            if is_lost:
+                replica.rejoin(self.identity.incarnation)
+            else:
+                replica.start(kept)
         self.wake()
         await self.door.open()
         self.peers.dial()
@@ -171,7 +177,10 @@ class Node:
         replicas, pids = self.replicas, peer.pids
         for sender, to, message in items:
             if sender not in pids:
-                self.refuse("message in another's name")
+                if type(message) is TurnedAway:
+                    self.peers.hear_no(peer, message)
+                else:
+                    self.refuse("message in another's name")
                 continue
             for pid in to:
                 replica = replicas.get(pid)

@@ -4,6 +4,8 @@
    processes here hear `Connected` when a new one begins.
 2. A connection is taken only with an (incarnation, session) above all seen of that peer: the newest one replaces the
    one before, and nothing of an earlier life arrives after something of a later one.
+3. Either side may turn the other away after its hello. Who is turned away for good stops: it has lost its state, or
+   belongs elsewhere, and must not go on as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from random import random
 from braidcast.cluster.config import ClusterConfig, NodeConfig
 from braidcast.cluster.identity import Identity
 from braidcast.core.topology import Pids
-from braidcast.wire.codec import Item, Undecodable
+from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
 from braidcast.wire.handshake import HANDSHAKE, Hello, TurnedAway
 
 log = logging.getLogger(__name__)
+
+NOBODY = -1
+"""The sender of what a node says for itself, and not for one of its replicas."""
 
 
 class Peer:
@@ -31,9 +36,10 @@ class Peer:
         self.connection: Connection | None = None
         self.outgoing: list[Item] = []
         """What this tick has for it."""
+        self.disk = ""
         self.incarnation = 0
         self.session = 0
-        """The highest seen."""
+        """The highest seen, of the disk that it has now."""
         self.sessions = 0
         """How many there were."""
         self.trouble = ""
@@ -46,8 +52,9 @@ class Peer:
 
     def takes(self, hello: Hello) -> bool:
         """Whether this is newer than all that was seen of the peer."""
-        if (hello.incarnation, hello.session) <= (self.incarnation, self.session):
+        if hello.disk == self.disk and (hello.incarnation, hello.session) <= (self.incarnation, self.session):
             return False
+        self.disk = hello.disk
         self.incarnation, self.session = hello.incarnation, hello.session
         return True
 
@@ -70,6 +77,7 @@ class Peers:
             name: Peer(node, config.pids_of(name)) for name, node in config.nodes.items() if name != self.me
         }
         self.limits = ConnectionLimits(config.limits.frame_bytes_max, config.limits.peer_buffer_bytes_max)
+        self.encode = Codec((TurnedAway,)).encode
         self.sessions = 0
         """How many connections this incarnation has begun."""
         self.tasks: list[asyncio.Task[None]] = []
@@ -144,13 +152,14 @@ class Peers:
             raise ConnectionError(str(error) or "no handshake in time") from None
         if isinstance(said, TurnedAway):
             connection.end("turned away")
-            self._turned_away(peer, said)
+            self.hear_no(peer, said)
             return False
         why = self._why_not(said)
         if why is not None or not isinstance(said, Hello) or said.node != peer.name:
-            connection.end("turned away")
             peer.trouble = why or f"another than {peer.name} answers at {peer.node.address}"
             log.warning("peer %s: %s", peer.name, peer.trouble)
+            connection.send(self.encode([(NOBODY, (), TurnedAway(peer.trouble, True))]))
+            connection.end("turned away", flush=True)
             return False
         self._begin(peer, connection, said)
         return True
@@ -163,7 +172,8 @@ class Peers:
         else:
             await loop.create_connection(lambda: connection, there.host, there.port)
 
-    def _turned_away(self, peer: Peer, said: TurnedAway) -> None:
+    def hear_no(self, peer: Peer, said: TurnedAway) -> None:
+        """The peer wants no session with this node."""
         peer.trouble = said.why
         log.warning("peer %s turned this node away: %s", peer.name, said.why)
         if said.final:

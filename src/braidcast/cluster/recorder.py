@@ -16,7 +16,7 @@ from braidcast.cluster.replica import Replica
 from braidcast.core.client import Multicast
 from braidcast.core.message import snake_name
 from braidcast.core.topology import Pid, Pids
-from braidcast.history.event import DELIVER, MULTICAST, PERSIST, RECEIVE, RESTART, SEND, START, Event, Resumed
+from braidcast.history.event import DELIVER, MULTICAST, PERSIST, RECEIVE, RESTART, SEND, START, DiskLost, Event, Resumed
 from braidcast.history.manifest import Manifest
 from braidcast.history.raw import RawWriter
 
@@ -45,9 +45,11 @@ class NodeRecorder:
         out = replica.out
         self.writer.append(Event(out.now, out.wall, replica.pid, self.incarnation, event, peer, what, role))
 
-    def started(self, replica: Replica) -> None:
-        """A replica begins; again with what its journal holds."""
-        if self.incarnation == 0:
+    def started(self, replica: Replica, *, is_lost: bool) -> None:
+        """A replica begins; again with what its journal holds, or with nothing if its disk was lost."""
+        if is_lost:
+            self._add(replica, RESTART, None, DiskLost())
+        elif self.incarnation == 0:
             self._add(replica, START, None, None)
         else:
             self._add(replica, RESTART, None, Resumed(replica.journal.last_gts))

@@ -40,6 +40,11 @@ class Replica:
         self.process.recover(records)
         self.process.start(self.journal.mark)
 
+    def rejoin(self, life: int) -> None:
+        """Begin without what was durable, because it is lost."""
+        self.process.rejoin(life)
+        self.process.start()
+
     def set_timers(self, loop: asyncio.AbstractEventLoop) -> None:
         """Timers wait for nothing, not even the disk."""
         wanted = self.out.batch.timers

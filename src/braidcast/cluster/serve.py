@@ -32,21 +32,25 @@ class NodeFailed(BraidcastError):
 def serve(config: ClusterConfig, name: str, *, rejoin: bool = False) -> None:
     """Run a node until it is told to stop; raises if it cannot go on."""
     node_config = config.node(name)
-    if rejoin and not config.protocol.rejoins:
-        raise NodeFailed(f"{config.protocol.name} cannot take back a member that lost its disk")
+    if rejoin:
+        _check_rejoin(config, name)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
     )
-    identity = open_identity(node_config.data, config.name, config.fingerprint, name, rejoin=rejoin)
+    in_memory = config.durability == "memory"
+    identity = open_identity(
+        node_config.data, config.name, config.fingerprint, name, rejoin=rejoin, in_memory=in_memory
+    )
     wal = None
-    if config.durability == "disk":
+    if not in_memory:
         wal = Log.open(node_config.data / "log", segment_bytes=config.limits.segment_bytes)
         if wal.torn_bytes:
             log.warning("cut off %d bytes of a commit that was not finished when the power went", wal.torn_bytes)
-    elif identity.incarnation > 1 and not identity.rejoins:
+    elif identity.incarnation > 1 and not rejoin:
         raise NodeFailed(
             f"node {name} keeps its state in memory only (durability = \"memory\") and ran before, so it has lost what "
-            f"it promised: move {node_config.data} away and start it once with --rejoin"
+            f"it promised: start it with --rejoin if the others run; if they do not, everything is lost, and a new "
+            f"cluster begins with empty directories"
         )
     node = Node(config, identity, wal)
     gc.collect()
@@ -55,6 +59,18 @@ def serve(config: ClusterConfig, name: str, *, rejoin: bool = False) -> None:
     loop_factory = None if uvloop is None else uvloop.new_event_loop
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(_serve(node))
+
+
+def _check_rejoin(config: ClusterConfig, name: str) -> None:
+    if not config.protocol.rejoins:
+        raise NodeFailed(f"{config.protocol.name} cannot take back a member that lost its disk")
+    for pid in config.pids_of(name):
+        group = config.topology.group_of[pid]
+        if len(config.topology.groups[group]) == 1:
+            raise NodeFailed(
+                f"nobody can restore group {config.group_name(group)}: node {name} has its only replica; what it held "
+                f"is lost, begin a new cluster"
+            )
 
 
 async def _serve(node: Node) -> None:
