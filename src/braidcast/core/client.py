@@ -15,7 +15,11 @@ from braidcast.core.topology import Dest, Group
 
 
 class MessageId(NamedTuple):
-    """Who multicast it, in which session of its life, and the how many-th of that session, from 1."""
+    """Who multicast it, in which session of its life, and the how many-th of that session, from 1.
+
+    Sessions of a client have rising numbers. Take them from a clock: a group that has forgotten a client refuses
+    numbers which it has seen expire, whoever comes with them.
+    """
 
     client: int
     session: int

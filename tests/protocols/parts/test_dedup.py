@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from braidcast.core.client import MessageId, Multicast
-from braidcast.protocols.parts.dedup import DedupState, DedupTable, SessionState
+from braidcast.protocols.parts.dedup import CLIENTS_PER_SESSION, DedupState, DedupTable, SessionState
 
 
 def unit(
@@ -171,6 +171,39 @@ def test_what_was_batched_outlives_its_session() -> None:
     table.bury(2)
     assert not table.expired
     assert table.add(unit(2, batch=(3, 4)), 3) == (0, 1)
+
+
+def test_memory_is_bounded_however_many_clients_there_ever_were() -> None:
+    table, keep = DedupTable(), 20
+    for client in range(5_000):
+        table.add(unit(1, client, session=client, batch=(0, 4)), client + 1)
+        if len(table.sessions) > keep:
+            table.expire_oldest(keep)
+            table.bury(client)
+    assert len(table.floors) <= keep * CLIENTS_PER_SESSION
+    assert len(table.batched) <= keep * (CLIENTS_PER_SESSION + 1)
+
+
+def test_client_that_is_forgotten_stays_refused_and_a_new_one_with_a_newer_session_is_not() -> None:
+    table, keep = DedupTable(), 2
+    for client in range(100):
+        table.add(unit(1, client, session=client), client + 1)
+        if len(table.sessions) > keep:
+            table.expire_oldest(keep)
+    assert 3 not in table.floors
+    assert table.is_expired(unit(2, client=3, session=3).id)
+    assert not table.is_expired(unit(2, client=99, session=99).id), "it is known"
+    assert not table.is_expired(unit(1, client=1_000, session=100).id)
+    assert table.is_expired(unit(1, client=1_000, session=4).id), "who comes with an old number may be an old client"
+
+
+def test_order_in_which_clients_are_forgotten_travels_with_the_table() -> None:
+    table, other = DedupTable(), DedupTable()
+    for gts, client in enumerate((9, 3, 7, 5), 1):
+        table.add(unit(1, client), gts)
+    table.expire_oldest(1)
+    other.load(table.export())
+    assert list(other.floors) == list(table.floors) == [9, 3, 7]
 
 
 batches = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), max_size=20)

@@ -8,7 +8,9 @@ Rule: what answers depend on is changed by deliveries only, in their order, so t
 give the same answers. That holds for expiry, too: there is no clock in it. A group remembers so many sessions; when
 there are more, it forgets those whose last delivery is longest ago. An expired session is refused, never treated as
 new: a floor per client stays, and what was batched, because another group, where the session lives on, may still bring
-a batch that overlaps.
+a batch that overlaps. Of these it keeps `CLIENTS_PER_SESSION` times as many. For clients that are forgotten even so,
+one floor for all stays: the highest of theirs, which is safe whatever numbers clients give their sessions, and refuses
+nobody who takes them from a clock.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class DedupState:
     floors: tuple[tuple[int, int], ...] = ()
     batched: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
     """Client, session, and the edges of the intervals."""
+    floor_of_forgotten: int = 0
 
 
 class Session:
@@ -58,6 +61,8 @@ class Session:
         return 0 if seq < self.complete_below else self.delivered.get(seq)
 
 
+CLIENTS_PER_SESSION = 8
+"""So many clients with an expired session are remembered for each session that is not."""
 Key = tuple[int, int]
 """Client and session."""
 
@@ -65,14 +70,16 @@ Key = tuple[int, int]
 class DedupTable:
     """Delivered units by client session."""
 
-    __slots__ = ("batched", "expired", "floors", "sessions")
+    __slots__ = ("batched", "expired", "floor_of_forgotten", "floors", "sessions")
 
     def __init__(self) -> None:
         self.sessions: dict[Key, Session] = {}
         self.expired: dict[Key, Session] = {}
         """Sessions that are refused, but whose units a slow member may still take for undelivered."""
         self.floors: dict[int, int] = {}
-        """Per client the lowest session that is not expired."""
+        """Per client the lowest session that is not expired; who expired last is last."""
+        self.floor_of_forgotten = 0
+        """The same for all clients that are not known here."""
         self.batched: dict[Key, list[int]] = {}
         """Messages of batches that were delivered, by session: starts and ends of disjoint intervals, ascending."""
 
@@ -86,7 +93,10 @@ class DedupTable:
 
     def is_expired(self, id: MessageId) -> bool:
         """Whether the session of `id` is refused."""
-        return id[1] < self.floors.get(id[0], 0)
+        floor = self.floors.get(id[0])
+        if floor is not None:
+            return id[1] < floor
+        return id[1] < self.floor_of_forgotten and id[:2] not in self.sessions
 
     def add(self, unit: Multicast, gts: Timestamp) -> tuple[int, ...]:
         """Remember a delivery; the offsets in its batch of what an earlier batch had already delivered."""
@@ -114,13 +124,23 @@ class DedupTable:
         before = len(self.sessions)
         by_age = sorted(self.sessions, key=lambda key: self.sessions[key].newest)
         for client, number in by_age[: before - max(1, keep * 3 // 4)]:
-            self.floors[client] = max(self.floors.get(client, 0), number + 1)
+            self.floors[client] = max(self.floors.pop(client, 0), number + 1)
         for key in [key for key in self.sessions if key[1] < self.floors.get(key[0], 0)]:
             session = self.sessions.pop(key)
             if (earlier := self.expired.get(key)) is not None:  # another group's leader brought something after all
                 session.delivered |= earlier.delivered
             self.expired[key] = session
+        self._forget_clients(keep * CLIENTS_PER_SESSION)
         return before - len(self.sessions)
+
+    def _forget_clients(self, keep: int) -> None:
+        """Beyond so many clients with expired sessions, forget those that expired longest ago, a quarter at once."""
+        if len(self.floors) <= keep:
+            return
+        for client in list(self.floors)[: len(self.floors) - keep * 3 // 4]:
+            self.floor_of_forgotten = max(self.floor_of_forgotten, self.floors.pop(client))
+        known = self.sessions.keys() | self.expired.keys()
+        self.batched = {key: edges for key, edges in self.batched.items() if key[0] in self.floors or key in known}
 
     def bury(self, upto: Timestamp) -> None:
         """Forget expired sessions without a delivery above `upto`, which every replica has delivered."""
@@ -130,12 +150,14 @@ class DedupTable:
     def export(self) -> DedupState:
         """The table as plain data."""
         batched = tuple([(*key, tuple(edges)) for key, edges in sorted(self.batched.items())])
-        return DedupState(_export(self.sessions), _export(self.expired), tuple(sorted(self.floors.items())), batched)
+        floors = tuple(self.floors.items())
+        return DedupState(_export(self.sessions), _export(self.expired), floors, batched, self.floor_of_forgotten)
 
     def load(self, state: DedupState) -> None:
         """Replace the table by an exported one."""
         self.sessions, self.expired, self.floors = _load(state.sessions), _load(state.expired), dict(state.floors)
         self.batched = {(client, session): list(edges) for client, session, edges in state.batched}
+        self.floor_of_forgotten = state.floor_of_forgotten
 
 
 def _export(sessions: dict[Key, Session]) -> tuple[SessionState, ...]:
