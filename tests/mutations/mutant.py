@@ -18,8 +18,7 @@ from braidcast.cli.registry import WHITEBOX
 from braidcast.core.protocol import Protocol
 from braidcast.simulator.explorer import Limits as SearchLimits
 from braidcast.simulator.explorer import Setup, explore, order_invariants
-from braidcast.simulator.judge import judge
-from braidcast.simulator.run import simulate
+from braidcast.simulator.judge import simulate_and_judge
 from braidcast.simulator.scenarios import load_scenario, run_scenario
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
@@ -103,7 +102,7 @@ class InCampaign:
     def run(self, protocol: Protocol, seed: int) -> Death | None:
         """One run of the family."""
         try:
-            violations = judge(simulate(FAMILIES[self.family](protocol, seed)))
+            violations = simulate_and_judge(FAMILIES[self.family](protocol, seed))[1]
         except Exception as error:  # whatever a broken protocol comes to
             return _crash(error)
         if not violations:

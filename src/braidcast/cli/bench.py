@@ -20,7 +20,7 @@ from braidcast.cluster.config import ClusterConfig, Layout, load_config, render_
 from braidcast.cluster.local import CONFIG, free_ports
 from braidcast.core.topology import Topology
 from braidcast.simulator.delays import Uniform
-from braidcast.simulator.judge import judge
+from braidcast.simulator.judge import simulate_and_judge
 from braidcast.simulator.load import Load
 from braidcast.simulator.network import NetworkPlan
 from braidcast.simulator.plan import SimulationPlan
@@ -193,9 +193,11 @@ def _plan(
 
 def _simulator(plan: SimulationPlan) -> dict[str, float]:
     begin = process_time()
-    result = simulate(plan)
     if plan.record:
-        assert not judge(result), "the benchmark's own run is correct"
+        result, violations = simulate_and_judge(plan)
+        assert not violations, "the benchmark's own run is correct"
+    else:
+        result = simulate(plan)
     seconds = process_time() - begin
     return {"events_per_s": result.events / seconds, "events": result.events}
 
@@ -204,8 +206,8 @@ def _short_runs(options: dict[str, str], traffic: bool, runs: int = 100) -> dict
     begin = process_time()
     events = 0
     for seed in range(runs):
-        result = simulate(_plan(seed, 20, options, traffic=traffic))
-        assert not judge(result), "the benchmark's own runs are correct"
+        result, violations = simulate_and_judge(_plan(seed, 20, options, traffic=traffic))
+        assert not violations, "the benchmark's own runs are correct"
         events += result.events
     seconds = process_time() - begin
     return {"events_per_s": events / seconds, "runs_per_s": runs / seconds}

@@ -19,9 +19,9 @@ from braidcast.core.topology import Topology
 from braidcast.properties.sometimes import sometimes
 from braidcast.properties.violation import Violation
 from braidcast.simulator.fuzz_plans import check_options, draw_plan, seed_of
-from braidcast.simulator.judge import judge
+from braidcast.simulator.judge import simulate_and_judge
 from braidcast.simulator.plan import SimulationPlan
-from braidcast.simulator.run import Result, simulate
+from braidcast.simulator.run import Result
 
 SOMETIMES_RUNS_MIN = 200
 """Smaller campaigns need not have seen everything."""
@@ -111,8 +111,7 @@ def fuzz_one(
 ) -> tuple[SimulationPlan, Result, list[Violation]]:
     """One run by its seed."""
     plan = draw_plan(protocol, seed, options, topology)
-    result = simulate(plan)
-    return plan, result, judge(result)
+    return plan, *simulate_and_judge(plan)
 
 
 def fuzz(

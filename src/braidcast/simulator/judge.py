@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from braidcast.properties.check import check
 from braidcast.properties.violation import Violation
-from braidcast.simulator.run import Result
+from braidcast.simulator.collector import collector_paused
+from braidcast.simulator.plan import SimulationPlan
+from braidcast.simulator.run import Result, simulate
+
+
+@collector_paused()
+def simulate_and_judge(plan: SimulationPlan) -> tuple[Result, list[Violation]]:
+    """Run a plan and judge it, as every campaign does."""
+    result = simulate(plan)
+    return result, judge(result)
 
 
 def judge(result: Result) -> list[Violation]:

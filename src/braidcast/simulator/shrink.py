@@ -16,11 +16,11 @@ from braidcast.simulator.application import ApplicationPlan
 from braidcast.simulator.clocks import ClockPlan
 from braidcast.simulator.delays import Constant
 from braidcast.simulator.disk import DiskPlan
-from braidcast.simulator.judge import judge
+from braidcast.simulator.judge import simulate_and_judge
 from braidcast.simulator.load import Submission
 from braidcast.simulator.network import NetworkPlan
 from braidcast.simulator.plan import SimulationPlan
-from braidcast.simulator.run import Simulation, simulate
+from braidcast.simulator.run import Simulation
 from braidcast.simulator.scenario_text import parse_scenario
 from braidcast.simulator.scenario_write import write_scenario
 from braidcast.simulator.scenarios import run_scenario
@@ -93,7 +93,7 @@ class _Search:
             if self.progress is not None:
                 self.progress(self.runs)
             candidate = replace(plan, seed=seed)
-            if any(violation.property == self.property for violation in judge(simulate(candidate))):
+            if any(violation.property == self.property for violation in simulate_and_judge(candidate)[1]):
                 return candidate
         return None
 

@@ -10,13 +10,13 @@ with `direct` that this is so; every other event is the target's own `take`.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from braidcast.core.process import Ticks
 from braidcast.history.event import RECEIVE, Event
+from braidcast.simulator.collector import collector_paused
 
 Bucket = list[tuple[Any, Any]]
 FOREVER: Ticks = 1 << 62
@@ -79,14 +79,8 @@ class World:
 
     def run(self, until: Ticks = FOREVER, events_max: int = FOREVER) -> None:
         """Carry out events up to and with tick `until`; `events_max` is looked at between ticks."""
-        # Everything made here lives until the run ends or dies by its count: the collector finds nothing.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with collector_paused():
             self._run(until, events_max)
-        finally:
-            if collecting:
-                gc.enable()
 
     def _run(self, until: Ticks, events_max: int) -> None:
         times, buckets = self.times, self.buckets

@@ -12,11 +12,11 @@ delays they need, then of the moves, so each is visited once and with as many de
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from typing import NamedTuple
 
+from braidcast.simulator.collector import collector_paused
 from braidcast.simulator.explorer.environment import Budget, Effect, Locals
 from braidcast.simulator.explorer.moves import Delay
 from braidcast.simulator.explorer.queues import Event
@@ -49,13 +49,8 @@ class DelayBounded(Trail):
     def run(self) -> Report:
         """Search until all is covered or a limit is met."""
         began = time.perf_counter()
-        collects = gc.isenabled()
-        gc.disable()  # as in the exhaustive search
-        try:
+        with collector_paused():
             depth = self._run(began)
-        finally:
-            if collects:
-                gc.enable()
         steps, findings, states = self.steps, self.findings, len(self.seen)
         return Report(
             states=states, outcomes=len(findings.outcomes), depth=depth, exhausted=False, delay_bound=self.bound,

@@ -10,11 +10,11 @@ chance that any two collide is 3 in a million. Parents are kept by number, 12 by
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from typing import NamedTuple
 
+from braidcast.simulator.collector import collector_paused
 from braidcast.simulator.explorer.environment import Budget, Effect, Locals
 from braidcast.simulator.explorer.queues import Queue
 from braidcast.simulator.explorer.report import Limits, Report
@@ -45,13 +45,8 @@ class Search(Trail):
     def run(self) -> Report:
         """Search until all is covered or a limit is met."""
         began = time.perf_counter()
-        collects = gc.isenabled()
-        gc.disable()  # the search makes no cycles, and millions of live tuples would be walked over and over
-        try:
+        with collector_paused():
             states, depth = self._run(began)
-        finally:
-            if collects:
-                gc.enable()
         steps, findings = self.steps, self.findings
         return Report(
             states=states, outcomes=len(findings.outcomes), depth=depth,
