@@ -32,10 +32,12 @@ class ApplicationPlan:
 class Application:
     """The application of one node."""
 
-    __slots__ = ("applied", "changed", "durable", "highest", "plan", "redelivered", "restored_to", "unflushed")
+    __slots__ = ("applied", "atomic", "changed", "durable", "highest", "plan", "redelivered", "restored_to", "unflushed")
 
     def __init__(self, plan: ApplicationPlan, changed: Callable[[Timestamp], None]) -> None:
         self.plan = plan
+        self.atomic = not plan.lag
+        """Whether effects are durable with their deliveries."""
         self.changed = changed
         """Called with the mark whenever it moves."""
         self.applied: list[Any] = []
@@ -50,11 +52,6 @@ class Application:
         """How far the state goes that it was last restored to; that was durable at once."""
         self.unflushed = False
         """Whether a flush will come by itself."""
-
-    @property
-    def atomic(self) -> bool:
-        """Whether effects are durable with their deliveries."""
-        return not self.plan.lag
 
     @property
     def mark(self) -> Timestamp:

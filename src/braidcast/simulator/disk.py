@@ -34,6 +34,11 @@ class DiskPlan:
     torn: bool = True
     """Whether a crash may leave a prefix of the unsynced steps, and a torn one; otherwise all of them are lost."""
 
+    @property
+    def is_instant(self) -> bool:
+        """Whether appending to the log is all there is to a record."""
+        return not self.fsync and not self.checkpoint_every
+
 
 class Disk:
     """One node's log."""

@@ -87,7 +87,9 @@ class Node(Endpoint):
         self.by_hand = False
         """Whether timers and news of sessions come only when a manual scenario says so."""
         self.sends_at_once = False
-        """Whether sends of a step without records may go without looking further."""
+        """Whether sends of a step without records may go without looking further,"""
+        self.keeps_at_once = disk.plan.is_instant
+        """and whether records are durable, and nothing else, as soon as they are in the log."""
         self._new_process()
 
     def _new_process(self) -> None:
@@ -173,7 +175,7 @@ class Node(Endpoint):
             self.network.send(self, sent)
             sent.clear()
         if delivered:
-            self._deliver(delivered)
+            self.deliver(delivered)
             delivered.clear()
 
     def _begin_sync(self) -> None:
@@ -195,7 +197,7 @@ class Node(Endpoint):
         if self.recorder is not None:
             self.recorder.persisted(self, batch.records)
         self.network.send(self, batch.sent)
-        self._deliver(batch.delivered)
+        self.deliver(batch.delivered)
 
     def _checkpoint(self) -> list[Any] | None:
         try:
@@ -203,7 +205,8 @@ class Node(Endpoint):
         except NotImplementedError:
             return None
 
-    def _deliver(self, delivered: list[Any]) -> None:
+    def deliver(self, delivered: list[Any]) -> None:
+        """Hand these to the application."""
         application, recorder, world = self.application, self.recorder, self.world
         for delivery in delivered:
             if recorder is not None:

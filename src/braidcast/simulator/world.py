@@ -103,10 +103,13 @@ class World:
                     record(new(Event, (now, now, node.pid, node.incarnation, RECEIVE, target.sender, message, None)))
                 node.step(target.sender, message)
                 records, sent, delivered, timers = out.batch
-                if records or delivered or timers or not node.sends_at_once:
+                if timers or not node.sends_at_once or (records and not node.keeps_at_once):
                     node.release()
                     continue
-                # Network.send without its call, its switches and its history.
+                # Node.release and Network.send without their calls, their switches and their history.
+                if records:
+                    node.disk.log += records
+                    records.clear()
                 routes = node.routes
                 for to, message in sent:
                     for link in routes.get(to) or node.route(to):
@@ -123,3 +126,6 @@ class World:
                         else:
                             later.append((link, message))
                 sent.clear()
+                if delivered:
+                    node.deliver(delivered)
+                    delivered.clear()
