@@ -10,7 +10,7 @@ No protocol is imported. What a class can fill is worked out once per class:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -156,15 +156,18 @@ def reader(kind: type | str, name: str) -> Callable[[Any], Any]:
     names = _fields(kind)
     if name in names:
         return attrgetter(name)
-    inside = tuple(field for field in INSIDE if field in names)
+    inside = [attrgetter(f"{field}.{name}") for field in INSIDE if field in names]
     if name in FROM_INSIDE and inside:
-        return lambda what: _inside(what, inside, name)
+        return lambda what: _inside(what, inside)
     return _nothing
 
 
-def _inside(what: Any, fields: tuple[str, ...], name: str) -> Any:
-    for field in fields:
-        value = getattr(getattr(what, field), name, None)
+def _inside(what: Any, readers: Iterable[Callable[[Any], Any]]) -> Any:
+    for read in readers:
+        try:
+            value = read(what)
+        except AttributeError:  # the message inside was left out, or is of another kind
+            continue
         if value is not None:
             return value
     return None

@@ -17,8 +17,6 @@ from braidcast.properties.property import WITH_COLLECTION, WITH_GTS, states
 from braidcast.properties.view import View
 from braidcast.properties.violation import Violation
 
-NOTE = "collected"
-
 
 @states(
     "Who forgets a message has delivered it, and in the end so has every correct member of its group, or a snapshot "
@@ -30,7 +28,7 @@ def collected_here_is_delivered_here(view: View) -> Iterator[Violation]:
     marks = view.marks
     judged: set[tuple[Group, MessageId]] = set()
     correct = set(view.manifest.correct)
-    for node, position, id, gts in _collected(view):
+    for node, position, id, gts in view.collected:
         if marks.mark(node, position) < gts:
             yield view.violation(
                 f"delivered up to {show_timestamp(gts)} before it is collected",
@@ -55,7 +53,7 @@ def collected_here_is_delivered_here(view: View) -> Iterator[Violation]:
 )
 def collected_here_is_stable_elsewhere(view: View) -> Iterator[Violation]:
     marks = view.marks
-    for node, position, id, gts in _collected(view):
+    for node, position, id, gts in view.collected:
         for group in view.dest_of(id) or ():
             if group == view.group_of[node] or group >= len(view.groups):
                 continue
@@ -110,16 +108,6 @@ def stable_reports_are_true(view: View) -> Iterator[Violation]:
                 f"a quorum of group {group} at {show_timestamp(gts)} before it is called stable",
                 f"marks {', '.join(show_timestamp(marks.mark(p, position)) for p in view.groups[group])}", node=node,
             )  # fmt: skip
-
-
-def _collected(view: View) -> Iterator[tuple[Pid, int, MessageId, Timestamp]]:
-    for kind, at in view.kinds(NOTE):
-        get_id, get_gts = reader(kind, "id"), reader(kind, "gts")
-        for position in at:
-            event = view.events[position]
-            id, gts = get_id(event[6]), get_gts(event[6])
-            if id is not None and gts and event[2] in view.group_of:
-                yield event[2], position, id, gts
 
 
 def _sent(view: View, name: str) -> Iterator[tuple[Pid, int, Group | None, Timestamp]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from typing import Any
 
 from braidcast.core.client import MessageId
 from braidcast.core.topology import Pid
@@ -27,9 +28,12 @@ def genuineness(view: View) -> Iterator[Violation]:
             if not reads(kind, "id"):
                 continue
             get_id = reader(kind, "id")
+            last: Any = None
             for position in at:
                 event = events[position]
-                allowed = involved.get(get_id(event[6]))
+                if event[6] is not last:  # or it is the same message to the next receiver
+                    last = event[6]
+                    allowed = involved.get(get_id(last))
                 if allowed is not None and not (event[2] in allowed and event[5] in allowed):
                     outsider = event[5] if event[2] in allowed else event[2]
                     yield view.violation(

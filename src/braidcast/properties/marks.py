@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Container, Iterable
+from itertools import chain
 
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Pid, Pids
@@ -26,7 +27,10 @@ class Marks:
         self.marks: dict[Pid, list[Timestamp]] = {p: [] for p in self.places}
         self.lost: dict[Pid, list[Timestamp]] = {p: [] for p in self.places}
         """Beside each mark, the highest that was lost with a disk before it."""
-        for position, node, gts in sorted({*moves, *resumed}):
+        # By position, because a log that was lost and the one that goes on share their beginning.
+        found = {position: (node, gts) for position, node, gts in chain(moves, resumed)}
+        for position in sorted(found):
+            node, gts = found[position]
             lost = self.lost[node][-1] if self.lost[node] else 0
             if position in disk_losses and self.marks[node]:
                 lost = max(lost, self.marks[node][-1])

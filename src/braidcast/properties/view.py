@@ -220,6 +220,20 @@ class View:
         return Marks(self.group_of, moves, self.resumed, self.disk_losses)
 
     @cached_property
+    def collected(self) -> list[tuple[Pid, int, MessageId, Timestamp]]:
+        """What members noted to have forgotten: (process, position, message, gts)."""
+        found: list[tuple[Pid, int, MessageId, Timestamp]] = []
+        for kind, at in self.kinds("collected"):
+            get_id, get_gts = reader(kind, "id"), reader(kind, "gts")
+            for position in at:
+                event = self.events[position]
+                node, what = event[2], event[6]
+                id, gts = get_id(what), get_gts(what)
+                if id is not None and gts and node in self.group_of:
+                    found.append((node, position, id, gts))
+        return found
+
+    @cached_property
     def abandoned(self) -> frozenset[MessageId]:
         """What a client multicast that crashed, or forgot everything and began again, afterwards."""
         newest: dict[Pid, int] = {}

@@ -32,7 +32,9 @@ class ApplicationPlan:
 class Application:
     """The application of one node."""
 
-    __slots__ = ("applied", "atomic", "changed", "durable", "highest", "plan", "redelivered", "restored_to", "unflushed")
+    __slots__ = (
+        "applied", "atomic", "changed", "durable", "highest", "plan", "redelivered", "restored_to", "unflushed",
+    )  # fmt: skip
 
     def __init__(self, plan: ApplicationPlan, changed: Callable[[Timestamp], None]) -> None:
         self.plan = plan
