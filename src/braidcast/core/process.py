@@ -47,7 +47,10 @@ class Batch(NamedTuple):
 class Outbox:
     """What a process did and nobody has carried out yet. The driver sets the clocks before a step."""
 
-    __slots__ = ("applied", "batch", "deliver", "me", "note", "now", "persist", "refused", "to_self", "wall")
+    __slots__ = (
+        "applied", "batch", "deliver", "delivered", "me", "note", "now", "persist", "records", "refused", "sent",
+        "timers", "to_self", "wall",
+    )  # fmt: skip
 
     def __init__(self, me: Pid, note: Callable[[Any], None] | None = None) -> None:
         self.me = me
@@ -61,9 +64,10 @@ class Outbox:
         self.to_self: deque[Any] = deque()
         self.batch = Batch([], [], [], [])
         """Everything since the last take; always the same lists."""
-        self.deliver: Callable[[Any], None] = self.batch.delivered.append
+        self.records, self.sent, self.delivered, self.timers = self.batch
+        self.deliver: Callable[[Any], None] = self.delivered.append
         """Hand something to the application."""
-        self.persist: Callable[[Any], None] = self.batch.records.append
+        self.persist: Callable[[Any], None] = self.records.append
         """Append a record to the log."""
         self.refused: dict[str, int] = {}
         """How often an input was refused, by reason."""
@@ -72,15 +76,15 @@ class Outbox:
         """Send one message, built once, to each of `to`; oneself handles it within this step."""
         if self.me in to:
             self.to_self.append(message)
-        self.batch[1].append((to, message))
+        self.sent.append((to, message))
 
     def set_timer(self, timer: Any, after: Ticks, spread: Ticks = 0) -> None:
         """`timer` comes back as an input, at random in [after, after + spread]; an equal pending one is replaced."""
-        self.batch[3].append((timer, after, spread))
+        self.timers.append((timer, after, spread))
 
     def cancel_timer(self, timer: Any) -> None:
         """Forget a pending timer, if there is one."""
-        self.batch[3].append((timer, None, 0))
+        self.timers.append((timer, None, 0))
 
     def refuse(self, why: str) -> None:
         """Count an input that was refused; bad input never raises."""

@@ -150,8 +150,8 @@ class Node(Endpoint):
 
     def release(self) -> None:
         """Let go what the process put out, or start the disk if it rests on records that are not durable."""
-        batch = self.out.batch
-        records, sent, delivered, timers = batch
+        out = self.out
+        records, sent, delivered, timers = out.records, out.sent, out.delivered, out.timers
         if timers:
             self.timers.set(timers)
             timers.clear()

@@ -39,23 +39,23 @@ class Pump:
 
     def release(self, process: Process) -> None:
         """Carry out what a process put out; the disk is infinitely fast."""
-        records, sent, delivered, timers = process.out.batch
+        out = process.out
         me, inboxes = process.me, self.inboxes
-        for to, message in sent:
+        for to, message in out.sent:
             item = (me, message)
             for pid in to:
                 if pid != me and pid in inboxes:
                     inboxes[pid].append(item)
-        sent.clear()
-        records.clear()
-        self.delivered += len(delivered)
-        delivered.clear()
-        for timer, after, _ in timers:
+        out.sent.clear()
+        out.records.clear()
+        self.delivered += len(out.delivered)
+        out.delivered.clear()
+        for timer, after, _ in out.timers:
             if after is None:
                 self.timers.pop((me, timer), None)
             else:
                 self.timers[me, timer] = None
-        timers.clear()
+        out.timers.clear()
 
     def run(self) -> None:
         """Until nothing is in flight."""

@@ -102,15 +102,15 @@ class World:
                 if record is not None:
                     record(new(Event, (now, now, node.pid, node.incarnation, RECEIVE, target.sender, message, None)))
                 node.step(target.sender, message)
-                records, sent, delivered, timers = out.batch
-                if timers or not node.sends_at_once or (records and not node.keeps_at_once):
+                records = out.records
+                if out.timers or not node.sends_at_once or (records and not node.keeps_at_once):
                     node.release()
                     continue
                 # Node.release and Network.send without their calls, their switches and their history.
                 if records:
                     node.disk.log += records
                     records.clear()
-                routes = node.routes
+                sent, routes = out.sent, node.routes
                 for to, message in sent:
                     for link in routes.get(to) or node.route(to):
                         block = link.block
@@ -126,6 +126,6 @@ class World:
                         else:
                             later.append((link, message))
                 sent.clear()
-                if delivered:
-                    node.deliver(delivered)
-                    delivered.clear()
+                if out.delivered:
+                    node.deliver(out.delivered)
+                    out.delivered.clear()

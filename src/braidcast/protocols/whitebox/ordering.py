@@ -139,10 +139,12 @@ class Ordering(Delivery):
             entry = self.entry_for(a.id, a.dest)
         elif entry.dest != a.dest or a.group not in a.dest:
             return self.refuse("accept with other destinations")
-        if a.group != self.group and a.ballot > self.leaders.get(a.group, 0):
-            self.leaders[a.group] = a.ballot
-        if a.group not in entry.accepts:  # the usual case of `hold`, without the call
-            entry.accepts[a.group] = a
+        group = a.group
+        if group != self.group and a.ballot > self.leaders.get(group, 0):
+            self.leaders[group] = a.ballot
+        accepts = entry.accepts
+        if group not in accepts:  # the usual case of `hold`, without the call
+            accepts[group] = a
             entry.missing -= 1
             if a.lts > entry.bound:
                 entry.bound = a.lts
@@ -162,8 +164,10 @@ class Ordering(Delivery):
         body = mine.body if entry.phase < ACCEPTED else entry.body
         if body is None:
             return self.refuse("accept without a body")
-        vector = tuple([accepts[g].ballot for g in entry.dest])
-        entry.vector = vector
+        ballots = []
+        for group in entry.dest:  # a comprehension is a call
+            ballots.append(accepts[group].ballot)
+        vector = entry.vector = tuple(ballots)
         behind = self.clock < entry.bound >> GROUP_BITS
         if behind:  # line 14, also for what was accepted before (B4, B6)
             self.clock = entry.bound >> GROUP_BITS
