@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.properties.histories import changed
 
 from braidcast.core.application import Delivered
 from braidcast.core.client import MessageId, Multicast, Reply
@@ -59,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_history_comes_back_with_rows_for_messages(folder: Path) -> None:
     found = read_history(folder)
     assert found.manifest == MANIFEST == read_manifest(folder)
-    assert [e._replace(what=None) for e in found.events] == [e._replace(what=None) for e in a_history(6).events]
+    assert [changed(e, what=None) for e in found.events] == [changed(e, what=None) for e in a_history(6).events]
     start, multicast, send, delivery, restart, reply = [e.what for e in found.events]
     assert start is None
     assert multicast == Row("multicast", M.id, M.dest, batch_first=10, batch_count=3)
@@ -151,7 +152,7 @@ def test_a_history_without_events_is_not_written(tmp_path: Path) -> None:
 
 
 def test_a_number_beyond_64_bits_is_refused(tmp_path: Path) -> None:
-    huge = a_history(1).events[0]._replace(what=Reply(M.id, 0, 1 << 64))
+    huge = changed(a_history(1).events[0], what=Reply(M.id, 0, 1 << 64))
     with pytest.raises(HistoryError, match="'run-7' does not fit the schema"):
         write_history(History(MANIFEST, [huge]), tmp_path)
 

@@ -42,8 +42,8 @@ from braidcast.protocols.whitebox.messages import (
 CLIENTS = (100, 101)
 
 
-def changed(what: Any, **values: Any) -> Any:
-    """A copy of a message with some fields changed."""
+def changed(what: Any, /, **values: Any) -> Any:
+    """A copy of a message or an event with some fields changed."""
     return type(what)(**{name: values.get(name, getattr(what, name)) for name in field_names(type(what))})
 
 

@@ -49,7 +49,7 @@ def with_events(history: History, events: list[Event]) -> History:
 
 
 def with_what(history: History, changes: dict[int, Any]) -> History:
-    events = [e._replace(what=changes[place]) if place in changes else e for place, e in enumerate(history.events)]
+    events = [changed(e, what=changes[place]) if place in changes else e for place, e in enumerate(history.events)]
     return with_events(history, events)
 
 
@@ -123,14 +123,14 @@ def deliver_in_a_group_that_is_no_destination(random: Random, history: History) 
         event = history.events[place]
         strange = [g for g in range(len(groups)) if g not in event.what.multicast.dest]
         if strange:
-            return inserted(history, len(history.events), event._replace(node=groups[strange[0]][0]))
+            return inserted(history, len(history.events), changed(event, node=groups[strange[0]][0]))
     return None
 
 
 @breaks("delivered_where_addressed")
 def deliver_at_a_process_of_nogroup_of(random: Random, history: History) -> History | None:
     event = history.events[random.choice(where(history, "deliver", "Delivered"))]
-    return inserted(history, len(history.events), event._replace(node=OUTSIDER))
+    return inserted(history, len(history.events), changed(event, node=OUTSIDER))
 
 
 @breaks("no_duplicates")
@@ -143,8 +143,8 @@ def deliver_twice_at_once(random: Random, history: History) -> History | None:
 def deliver_again_in_a_later_incarnation(random: Random, history: History) -> History | None:
     event = history.events[random.choice(where(history, "deliver", "Delivered"))]
     later = max(e.incarnation for e in history.events if e.node == event.node) + 1
-    lived = history.events[-1]._replace(node=event.node, incarnation=later, event="restart", peer=None, what=None)
-    return with_events(history, [*history.events, lived, event._replace(incarnation=later)])
+    lived = changed(history.events[-1], node=event.node, incarnation=later, event="restart", peer=None, what=None)
+    return with_events(history, [*history.events, lived, changed(event, incarnation=later)])
 
 
 @breaks("no_duplicates")
@@ -153,7 +153,7 @@ def deliver_what_the_snapshot_has(random: Random, history: History) -> History |
         restored = history.events[place]
         for e in history.events[:place]:
             if type(e.what).__name__ == "Delivered" and e.what.gts == restored.what.gts:
-                return inserted(history, place + 1, e._replace(node=restored.node))
+                return inserted(history, place + 1, changed(e, node=restored.node))
     return None
 
 

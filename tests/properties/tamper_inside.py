@@ -30,7 +30,7 @@ def send_to_a_stranger(random: Random, history: History) -> History | None:
     if not places:
         return None
     place = random.choice(places)
-    return inserted(history, place, history.events[place]._replace(peer=OUTSIDER))
+    return inserted(history, place, changed(history.events[place], peer=OUTSIDER))
 
 
 @breaks("genuineness")
@@ -39,7 +39,7 @@ def receive_as_a_stranger(random: Random, history: History) -> History | None:
     event = history.events[place]
     if not hasattr(event.what, "id"):
         return None
-    return inserted(history, place, event._replace(node=OUTSIDER))
+    return inserted(history, place, changed(event, node=OUTSIDER))
 
 
 @breaks("transfer_is_genuine")
@@ -47,7 +47,7 @@ def transfer_to_a_stranger(random: Random, history: History) -> History | None:
     for place in where(history, "send", "NewState"):
         event = history.events[place]
         if event.what.known:
-            return inserted(history, place, event._replace(peer=OUTSIDER))
+            return inserted(history, place, changed(event, peer=OUTSIDER))
     return None
 
 
@@ -73,7 +73,7 @@ def propose_again_with_a_fresh_lts(random: Random, history: History) -> History 
         return None
     event = history.events[random.choice(places)]
     return inserted(
-        history, len(history.events), event._replace(what=changed(event.what, lts=event.what.lts + (1 << 30)))
+        history, len(history.events), changed(event, what=changed(event.what, lts=event.what.lts + (1 << 30)))
     )
 
 
@@ -103,7 +103,7 @@ def decide_another_gts(random: Random, history: History) -> History | None:
 def promise_a_lower_ballot(random: Random, history: History) -> History | None:
     for place in where(history, "persist", "Promised"):
         event = history.events[place]
-        return inserted(history, place + 1, event._replace(what=changed(event.what, ballot=ballot(0, 0))))
+        return inserted(history, place + 1, changed(event, what=changed(event.what, ballot=ballot(0, 0))))
     return None
 
 
@@ -121,7 +121,7 @@ def let_a_clock_fall(random: Random, history: History) -> History | None:
     last = where(history, "persist", "Accepted", node)[-1]
     if history.events[last].what.clock < 2:
         return None
-    return inserted(history, last + 1, history.events[last]._replace(what=changed(history.events[last].what, clock=1)))
+    return inserted(history, last + 1, changed(history.events[last], what=changed(history.events[last].what, clock=1)))
 
 
 def accepted(history: History, ack: Event) -> list[int]:
@@ -180,7 +180,7 @@ def acknowledge_what_was_dropped(random: Random, history: History) -> History | 
         acks = [p for p in where(history, "send", "AcceptAck", event.node) if p > place]
         if acks:
             id = history.events[acks[0]].what.id
-            drop = event._replace(what=changed(event.what, dropped=(id,)))
+            drop = changed(event, what=changed(event.what, dropped=(id,)))
             return inserted(history, acks[0], drop)
     return None
 
@@ -259,7 +259,7 @@ def lose_what_was_reported(random: Random, history: History) -> History | None:
     for place in where(history, "send", "HeartbeatAck"):
         event = history.events[place]
         if event.what.gts:
-            lost = event._replace(event="restart", incarnation=9, peer=None, what=Resumed(0))
+            lost = changed(event, event="restart", incarnation=9, peer=None, what=Resumed(0))
             return inserted(history, len(history.events), lost)
     return None
 

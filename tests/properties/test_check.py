@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from tests.properties import tamper_inside
-from tests.properties.histories import correct_history
+from tests.properties.histories import changed, correct_history
 from tests.properties.tamper import TAMPERINGS
 
 from braidcast.core.errors import OptionError
@@ -71,9 +71,9 @@ def test_no_history_is_too_broken_to_be_judged() -> None:
             elif act == 1:
                 events.insert(place, other)
             elif act == 2:
-                events[place] = events[place]._replace(node=other.node, peer=other.peer)
+                events[place] = changed(events[place], node=other.node, peer=other.peer)
             elif type(other.what) is type(events[place].what):
-                events[place] = events[place]._replace(what=other.what)
+                events[place] = changed(events[place], what=other.what)
             if len(events) < 3:
                 break
         assert all(str(violation) for violation in check(History(a_history(seed).manifest, events)))

@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from braidcast.core.message import message
 from braidcast.core.timestamps import Timestamp
@@ -41,7 +41,8 @@ DRIVER_EVENTS: Final = (MULTICAST, SEND, RECEIVE, DELIVER, PERSIST, START, CRASH
 """Every other event is a note of the protocol, named after its class in snake case, with the note as `what`."""
 
 
-class Event(NamedTuple):
+@message
+class Event:
     """One thing that happened at a node."""
 
     t_mono: int

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import msgspec
@@ -106,7 +106,7 @@ def _read(path: Path, kinds: tuple[type, ...]) -> Iterator[Event]:
     for kind in kinds[1:]:
         union = union | kind
     decoder = msgspec.msgpack.Decoder(
-        list[tuple[int, int, int, int, str, int | None, union | None, str | None]]
+        list[tuple[Literal["Event"], int, int, int, int, str, int | None, union | None, str | None]]
     )
     with open(path, "rb") as file:
         while len(header := file.read(_HEAD.size)) == _HEAD.size:
@@ -118,7 +118,7 @@ def _read(path: Path, kinds: tuple[type, ...]) -> Iterator[Event]:
                 events = decoder.decode(body)
             except msgspec.MsgspecError as error:
                 raise HistoryError(f"{path} holds events that cannot be read: {error}") from None
-            for event in events:
-                yield Event(*event)
+            for _, t_mono, t_wall, node, incarnation, event, peer, what, role in events:
+                yield Event(t_mono, t_wall, node, incarnation, event, peer, what, role)
 
 

@@ -117,6 +117,6 @@ def _sent(view: View, name: str) -> Iterator[tuple[Pid, int, Group | None, Times
         get_gts, get_group = reader(kind, "gts"), reader(kind, "group")
         for position in at:
             event = view.events[position]
-            gts = get_gts(event[6])
+            gts = get_gts(event.what)
             if gts:
-                yield event[2], position, get_group(event[6]), gts
+                yield event.node, position, get_group(event.what), gts

@@ -90,14 +90,14 @@ def persist_precedes_send(view: View) -> Iterator[Violation]:
     sent = SEND, ("accept_ack", "new_state_ack", *_VOTES)
     for position, name, kind in view.in_order((PERSIST, _RECORDS), sent, REJOINS):
         event = view.events[position]
-        node, what = event[2], event[6]
+        node, what = event.node, event.what
         disk = disks.get(node)
         if disk is None or (what is last[0] and node == last[1]):
             continue
-        if event[4] == RESTART:
+        if event.event == RESTART:
             disks[node] = _Disk()
             continue
-        if event[4] == PERSIST:
+        if event.event == PERSIST:
             disk.add(name, kind, what)
             continue
         last = what, node
@@ -138,13 +138,13 @@ def persist_precedes_delivery(view: View) -> Iterator[Violation]:
     watched = (PERSIST, ("marked", "transferred", "checkpoint")), (DELIVER, ("delivered", "restored")), REJOINS
     for position, name, kind in view.in_order(*watched):
         event = view.events[position]
-        node, what = event[2], event[6]
+        node, what = event.node, event.what
         disk = disks.get(node)
         if disk is None:
             continue
-        if event[4] == RESTART:
+        if event.event == RESTART:
             disks[node] = _Disk()
-        elif event[4] == PERSIST:
+        elif event.event == PERSIST:
             disk.add(name, kind, what)
         elif name == "delivered":
             id = reader(kind, "id")(what)

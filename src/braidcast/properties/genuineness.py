@@ -31,15 +31,15 @@ def genuineness(view: View) -> Iterator[Violation]:
             last: Any = None
             for position in at:
                 event = events[position]
-                if event[6] is not last:  # or it is the same message to the next receiver
-                    last = event[6]
+                if event.what is not last:  # or it is the same message to the next receiver
+                    last = event.what
                     allowed = involved.get(get_id(last))
-                if allowed is not None and not (event[2] in allowed and event[5] in allowed):
-                    outsider = event[5] if event[2] in allowed else event[2]
+                if allowed is not None and not (event.node in allowed and event.peer in allowed):
+                    outsider = event.peer if event.node in allowed else event.node
                     yield view.violation(
-                        "only its client and destinations in its ordering", f"{name} {event[2]} to {event[5]}"
-                        if name == SEND else f"{name} {event[2]} from {event[5]}",
-                        node=outsider, message=get_id(event[6]),
+                        "only its client and destinations in its ordering", f"{name} {event.node} to {event.peer}"
+                        if name == SEND else f"{name} {event.node} from {event.peer}",
+                        node=outsider, message=get_id(event.what),
                     )  # fmt: skip
 
 
@@ -57,12 +57,12 @@ def transfer_is_genuine(view: View) -> Iterator[Violation]:
         get_ids = reader(kind, "ids")
         for position in at:
             event = events[position]
-            for id in get_ids(event[6]) or ():
+            for id in get_ids(event.what) or ():
                 allowed = involved.get(id)
-                if allowed is not None and event[5] not in allowed:
+                if allowed is not None and event.peer not in allowed:
                     yield view.violation(
-                        "a transfer of it to its destinations only", f"one from node {event[2]}",
-                        node=event[5], message=id,
+                        "a transfer of it to its destinations only", f"one from node {event.node}",
+                        node=event.peer, message=id,
                     )  # fmt: skip
 
 
@@ -80,8 +80,8 @@ def no_cross_traffic(view: View) -> Iterator[Violation]:
         name = kind_name(kind)
         for position in at:
             event = events[position]
-            if isinstance(kind, type) or event[6].id is None:
-                pairs[event[2], event[5]] = name
+            if isinstance(kind, type) or event.what.id is None:
+                pairs[event.node, event.peer] = name
     related = {pair for dest in {m.dest for m in view.multicasts.values()} for pair in combinations(sorted(dest), 2)}
     for (node, peer), name in pairs.items():
         g, h = group_of.get(node), None if peer is None else group_of.get(peer)

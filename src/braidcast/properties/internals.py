@@ -59,7 +59,7 @@ def one_gts_decided(view: View) -> Iterator[Violation]:
             get_id, get_gts = reader(kind, "id"), reader(kind, "gts")
             last: tuple[Any, Pid | None] = None, None
             for position in at:
-                what, node = events[position][6], events[position][2]
+                what, node = events[position].what, events[position].node
                 if what is last[0] and node == last[1]:
                     continue  # the same message to the next receiver
                 last = what, node
@@ -79,18 +79,18 @@ def ballots_rise(view: View) -> Iterator[Violation]:
     last: dict[Pid, Ballot] = {}
     for position, name, kind in view.in_order((PERSIST, ("started", "promised", "installed", "checkpoint")), REJOINS):
         event = view.events[position]
-        if event[4] == RESTART:
-            last.pop(event[2], None)
+        if event.event == RESTART:
+            last.pop(event.node, None)
             continue
-        ballot = reader(kind, "ballot")(event[6])
+        ballot = reader(kind, "ballot")(event.what)
         if ballot is None:
             continue
-        before = last.get(event[2], -1)
+        before = last.get(event.node, -1)
         if ballot < before or (ballot == before and name == "promised"):
             yield view.violation(
-                f"a ballot above {show_ballot(before)}", f"{name} {show_ballot(ballot)}", node=event[2]
+                f"a ballot above {show_ballot(before)}", f"{name} {show_ballot(ballot)}", node=event.node
             )
-        last[event[2]] = max(before, ballot)
+        last[event.node] = max(before, ballot)
 
 
 @states("The clock that a process keeps with what it accepts never falls.", "section 5; repair B2", WITH_BALLOTS)
@@ -98,13 +98,13 @@ def clocks_rise(view: View) -> Iterator[Violation]:
     last: dict[Pid, int] = {}
     for position, name, kind in view.in_order((PERSIST, ("accepted", "checkpoint")), REJOINS):
         event = view.events[position]
-        if event[4] == RESTART:
-            last.pop(event[2], None)
+        if event.event == RESTART:
+            last.pop(event.node, None)
             continue
-        clock = reader(kind, "clock")(event[6])
+        clock = reader(kind, "clock")(event.what)
         if clock is None:
             continue
-        before = last.get(event[2], 0)
+        before = last.get(event.node, 0)
         if clock < before:
-            yield view.violation(f"a clock of {before} or more", f"{clock} in {name}", node=event[2])
-        last[event[2]] = max(before, clock)
+            yield view.violation(f"a clock of {before} or more", f"{clock} in {name}", node=event.node)
+        last[event.node] = max(before, clock)

@@ -16,11 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from braidcast.core.application import Delivered
 from braidcast.core.ballots import Ballot
 from braidcast.core.client import MessageId
+from braidcast.core.message import message
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid, Pids
 from braidcast.history.columns import Row
@@ -36,7 +37,8 @@ Kind = type | str
 """The class of a message in memory, the name of its kind on disk."""
 
 
-class Submitted(NamedTuple):
+@message
+class Submitted:
     """What a client multicast."""
 
     position: int
@@ -48,7 +50,8 @@ class Submitted(NamedTuple):
     batch_count: int
 
 
-class Delivery(NamedTuple):
+@message
+class Delivery:
     """One message handed to one application."""
 
     position: int
@@ -63,7 +66,8 @@ class Delivery(NamedTuple):
     repeated: tuple[int, ...]
 
 
-class Restore(NamedTuple):
+@message
+class Restore:
     """The application's state was replaced: it then held everything up to `gts`."""
 
     position: int
@@ -97,7 +101,7 @@ class Log:
         rest = Log(self.node, self.group)
         rest.deliveries = [d for d in self.deliveries if d.gts <= gts]
         kept = len(rest.deliveries)
-        rest.restores = [r._replace(before=min(r.before, kept)) for r in self.restores if r.gts <= gts]
+        rest.restores = [Restore(r.position, min(r.before, kept), r.gts) for r in self.restores if r.gts <= gts]
         return rest
 
 
@@ -110,9 +114,9 @@ class View:
         self.group_of: dict[Pid, Group] = {p: g for g, members in enumerate(self.groups) for p in members}
         index: defaultdict[str, defaultdict[Kind, list[int]]] = defaultdict(lambda: defaultdict(list))
         for position, event in enumerate(self.events):
-            what = event[6]
+            what = event.what
             kind = type(what)
-            index[event[4]][kind if kind is not Row else what.kind].append(position)
+            index[event.event][kind if kind is not Row else what.kind].append(position)
         self._index = index
         self.multicasts: dict[MessageId, Submitted] = {}
         self._find_multicasts()
@@ -227,7 +231,7 @@ class View:
             get_id, get_gts = reader(kind, "id"), reader(kind, "gts")
             for position in at:
                 event = self.events[position]
-                node, what = event[2], event[6]
+                node, what = event.node, event.what
                 id, gts = get_id(what), get_gts(what)
                 if id is not None and gts and node in self.group_of:
                     found.append((node, position, id, gts))
@@ -246,14 +250,14 @@ class View:
     def crashed_ever(self) -> frozenset[Pid]:
         """Processes and clients that were down at some time."""
         events = self.events
-        crashes = [events[position][2] for _, at in self.kinds(CRASH) for position in at]
+        crashes = [events[position].node for _, at in self.kinds(CRASH) for position in at]
         return frozenset(crashes) | frozenset(self.manifest.crashed)
 
     @cached_property
     def refused(self) -> frozenset[MessageId]:
         """Messages that a process declined to order."""
         found = [(reader(kind, "id"), at) for kind, at in self.kinds(SEND, "refused")]
-        return frozenset(get(self.events[position][6]) for get, at in found for position in at)
+        return frozenset(get(self.events[position].what) for get, at in found for position in at)
 
     @cached_property
     def proposals(self) -> list[tuple[Pid, MessageId, Group, Ballot, Timestamp]]:
@@ -267,13 +271,13 @@ class View:
             last: tuple[Any, Pid | None] = None, None
             for position in at:
                 event = self.events[position]
-                what = event[6]
-                if what is last[0] and event[2] == last[1]:
+                what = event.what
+                if what is last[0] and event.node == last[1]:
                     continue  # the same message to the next receiver
-                last = what, event[2]
+                last = what, event.node
                 id, ballot, lts, group = get_id(what), get_ballot(what), get_lts(what), get_group(what)
                 if id is not None and ballot is not None and lts is not None and group is not None:
-                    found.append((event[2], id, group, ballot, lts))
+                    found.append((event.node, id, group, ballot, lts))
         return found
 
     @cached_property
@@ -295,13 +299,13 @@ class View:
             get_first, get_count = reader(kind, "batch_first"), reader(kind, "batch_count")
             for position in at:
                 event = events[position]
-                what = event[6]
+                what = event.what
                 id = get_id(what)
                 if id not in self.multicasts:
                     self.multicasts[id] = Submitted(
                         position,
-                        event[2],
-                        event[3],
+                        event.node,
+                        event.incarnation,
                         id,
                         get_dest(what) or (),
                         get_first(what) or 0,
@@ -315,9 +319,10 @@ class View:
         events, log_of = self.events, self.log_of
         for position in positions:
             event = events[position]
-            what = event[6]
-            log = log_of.get(event[2])
-            if event[4] == RESTART:
+            what = event.what
+            node = event.node
+            log = log_of.get(node)
+            if event.event == RESTART:
                 upto = None if what is None else what.gts
                 if log is not None and upto is not None:
                     if what.kind == DISK_LOST if type(what) is Row else type(what) is DiskLost:
@@ -327,10 +332,10 @@ class View:
                 continue
             if type(what) is Delivered:
                 m = what.multicast
-                fields = (
-                    position, event[2], event[3], m.id, m.dest, what.gts, m.batch_first, m.batch_count, what.repeated
-                )
-                delivery = tuple.__new__(Delivery, fields)  # half the time of its own constructor
+                delivery = Delivery(
+                    position, node, event.incarnation, m.id, m.dest, what.gts, m.batch_first, m.batch_count,
+                    what.repeated,
+                )  # fmt: skip
             else:
                 kind = what.kind if type(what) is Row else kind_name(type(what))
                 if kind == "restored" and log is not None:
@@ -357,8 +362,8 @@ def _delivery(position: int, event: Event, what: Any) -> Delivery:
     kind: Kind = what.kind if type(what) is Row else type(what)
     return Delivery(
         position,
-        event[2],
-        event[3],
+        event.node,
+        event.incarnation,
         reader(kind, "id")(what),
         reader(kind, "dest")(what) or (),
         reader(kind, "gts")(what) or 0,

@@ -23,7 +23,7 @@ from braidcast.core.topology import Pid, Pids
 from braidcast.history.event import SEND, Event
 from braidcast.simulator.delays import Constant, Delay, DelaySource
 from braidcast.simulator.recorder import Recorder
-from braidcast.simulator.world import World, new
+from braidcast.simulator.world import World
 
 Pair = tuple[Pid, Pid]
 ONE_HOP: Delay = Constant(10)
@@ -205,7 +205,7 @@ class Network:
                 route = sender.route(to)
             for link in route:
                 if recorder is not None:
-                    record(new(Event, (now, wall, pid, incarnation, SEND, link.node.pid, message, None)))
+                    record(Event(now, wall, pid, incarnation, SEND, link.node.pid, message))
                 if intercept is not None and intercept(sender.pid, link.node.pid, message):
                     continue
                 if lose and (rate := lose.get(type(message).__name__)) and self.random.random() < rate:

@@ -26,7 +26,7 @@ from braidcast.history.event import (
     Event,
     Resumed,
 )
-from braidcast.simulator.world import World, new
+from braidcast.simulator.world import World
 
 
 class Recorded(Protocol):
@@ -61,7 +61,7 @@ class Recorder:
 
     def add(self, who: Any, event: str, peer: Pid | None, what: Any, role: str | None = None) -> None:
         """One event at `who`, a `Recorded`."""
-        self.append(new(Event, (self.world.now, who.wall, who.pid, who.incarnation, event, peer, what, role)))
+        self.append(Event(self.world.now, who.wall, who.pid, who.incarnation, event, peer, what, role))
 
     def received(self, who: Any, sender: Pid, message: Any) -> None:
         """A message arrived; a client's own kind of receipt is `replied`."""
