@@ -18,6 +18,7 @@ from braidcast.core.protocol import Protocol
 from braidcast.core.topology import Topology
 from braidcast.properties.sometimes import sometimes
 from braidcast.properties.violation import Violation
+from braidcast.simulator.collector import collect_run, collector_paused
 from braidcast.simulator.fuzz_plans import check_options, draw_plan, seed_of
 from braidcast.simulator.judge import simulate_and_judge
 from braidcast.simulator.plan import SimulationPlan
@@ -174,7 +175,12 @@ class _Work:
         return [range(start, min(start + RUNS_PER_TASK, self.runs)) for start in starts]
 
     def do(self, task: range) -> list[RunReport]:
-        return [self.report(seed_of(self.seed, index)) for index in task]
+        reports: list[RunReport] = []
+        with collector_paused():
+            for index in task:
+                reports.append(self.report(seed_of(self.seed, index)))
+                collect_run()
+        return reports
 
     def report(self, seed: int) -> RunReport:
         _, result, violations = fuzz_one(self.protocol, seed, self.options, self.topology)
