@@ -117,7 +117,8 @@ def test_addresses_are_canonical() -> None:
     assert [node.address for node in nodes.values()][2:] == ["[::1]:7103", "db-4.example:7101"]
     assert (nodes["n3"].host, nodes["n3"].port) == ("::1", 7103)
     assert [node.machine for node in nodes.values()] == ["localhost", "localhost", "localhost", "db-4.example"]
-    assert parsed().route("n1", "spare") == ("db-4.example", 7101)
+    nodes = parsed(edited('unix = "run/n3.sock"', 'peer_address = "[0::2]:7103"')).nodes
+    assert [node.peer_address for node in nodes.values()] == [None, None, "[::2]:7103", None]
 
 
 def test_a_name_that_the_cluster_does_not_have_is_answered_with_those_it_has() -> None:

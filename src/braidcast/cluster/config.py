@@ -28,6 +28,7 @@ from braidcast.cluster.toml_lines import (
     Text,
     Whole,
     dotted,
+    host_and_port,
     ip_of,
     parse_address,
     parse_name,
@@ -142,16 +143,21 @@ class NodeConfig:
         Text(f"A unix socket where it listens, too, for peers on its machine; at most {UNIX_PATH_BYTES_MAX} bytes.",
              "a path", parse_path, "run/n1.sock", absent="there is none"),
     ] = None  # fmt: skip
+    peer_address: Annotated[
+        str | None,
+        Text("Where other nodes reach it, if not at its address: a port that is forwarded to it, say.", "host:port",
+             parse_address, "10.0.0.1:7101", absent="its address"),
+    ] = None  # fmt: skip
 
     @property
     def host(self) -> str:
         """The host of its address, an IPv6 one without brackets."""
-        return self.address.rpartition(":")[0].strip("[]")
+        return host_and_port(self.address)[0]
 
     @property
     def port(self) -> int:
         """The port of its address."""
-        return int(self.address.rpartition(":")[2])
+        return host_and_port(self.address)[1]
 
     @property
     def machine(self) -> str:
@@ -215,10 +221,6 @@ class ClusterConfig:
         """The node that hosts a process of the topology."""
         group = self.groups[self.topology.group_of[pid]]
         return group.nodes[pid - group.pids[0]]
-
-    def route(self, node: str, other: str) -> tuple[str, int]:
-        """Host and port by which one node reaches another."""
-        return self.node(other).host, self.node(other).port
 
     def group_number(self, name: str) -> Group:
         """The number of the group of that name."""
@@ -378,7 +380,7 @@ def _nodes(read: Reading, table: Mapping[str, Any] | None, base: Path) -> dict[s
             read.problem((*at, "unix"), f"{dotted((*at, 'unix'))} {what}: choose a shorter path, such as one in /run")
         if "address" in values:
             data = base / values.get("data", Path("data", name))
-            nodes[name] = NodeConfig(name, values["address"], data, unix)
+            nodes[name] = NodeConfig(name, values["address"], data, unix, values.get("peer_address"))
     owner: dict[object, str] = {}
     for node in nodes.values():
         for key, value, place in (

@@ -17,6 +17,7 @@ from random import random
 
 from braidcast.cluster.config import ClusterConfig, NodeConfig
 from braidcast.cluster.identity import Identity
+from braidcast.cluster.toml_lines import host_and_port
 from braidcast.core.topology import Pids
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
@@ -170,7 +171,8 @@ class Peers:
         if there.unix is not None and here.machine == there.machine:
             await loop.create_unix_connection(lambda: connection, str(there.unix))
         else:
-            await loop.create_connection(lambda: connection, there.host, there.port)
+            host, port = host_and_port(there.peer_address or there.address)
+            await loop.create_connection(lambda: connection, host, port)
 
     def hear_no(self, peer: Peer, said: TurnedAway) -> None:
         """The peer wants no session with this node."""

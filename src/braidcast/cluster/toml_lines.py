@@ -179,6 +179,12 @@ def parse_path(text: str) -> Path:
     return Path(text)
 
 
+def host_and_port(address: str) -> tuple[str, int]:
+    """The two parts of an address; the host of an IPv6 one without brackets."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 def parse_address(text: str) -> str:
     """`host:port` in canonical form; a ValueError says what is wrong, nothing if it is not of that form."""
     host, _, port = text.rpartition(":")
