@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from braidcast.cli.clusters import event_kinds
 from braidcast.cli.registry import protocol_named
 from braidcast.client.follower import Follower
 from braidcast.client.link import Link
 from braidcast.client.sender import Sender, new_client_id
 from braidcast.cluster.config import load_config, render_local
 from braidcast.cluster.local import CONFIG, LocalCluster, free_ports
-from braidcast.history.raw import seal_raw
+from braidcast.history.raw import event_kinds, seal_raw
 from braidcast.history.store import read_history
 from braidcast.properties.check import check
+from braidcast.trials.faulty_cluster import FaultyCluster
+from braidcast.trials.proxies import Proxies
 
 PATIENCE_S = 30
 
@@ -41,6 +42,7 @@ def cluster_in(folder: Path, durability: str = "disk", groups: int = 2) -> Local
 def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     made = cluster_in(tmp_path, request.param)
     made.start_all()
+    asyncio.run(FaultyCluster(made.config, Proxies()).wait_ready())  # who never ran has no disk to lose
     yield made
     made.stop_all()
 
@@ -109,7 +111,7 @@ def test_node_without_its_disk_is_turned_away_then_rejoins_and_counts_again(clus
     cluster.stop_all()
     history = cluster.config.history
     assert history is not None
-    seal_raw(history, event_kinds)
+    seal_raw(history, lambda _: event_kinds(cluster.config.protocol))
     assert check(read_history(history)) == []
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,19 +12,17 @@ import click
 from braidcast.cli.arguments import json_argument, print_json, print_table
 from braidcast.cli.registry import protocol_named
 from braidcast.client.errors import ClusterUnreachable
-from braidcast.client.link import Line, Link
+from braidcast.client.link import Link
 from braidcast.client.sender import new_client_id
+from braidcast.client.status import ANSWER_S, NodeStatus, groups_with_leader, statuses
 from braidcast.cluster.config import ClusterConfig, ConfigError, load_config, render_local
 from braidcast.cluster.local import CONFIG, LocalCluster, LocalClusterError, free_ports
 from braidcast.core.errors import BraidcastError
-from braidcast.core.process import Outbox
-from braidcast.core.topology import Pid, Topology
-from braidcast.history.raw import RAW, seal_raw
-from braidcast.wire.service import Status, StatusWanted
+from braidcast.core.topology import Pid
+from braidcast.history.raw import RAW, event_kinds, seal_raw
 
 DATA = Path("braidcast-data")
 LEADERS_S = 10.0
-ANSWER_S = 2.0
 T = TypeVar("T")
 
 
@@ -61,51 +56,9 @@ async def open_link(config: ClusterConfig, client: Pid | None = None) -> Link:
     return link
 
 
-@dataclass(frozen=True)
-class NodeStatus:
-    """The answer of one node, or None."""
-
-    name: str
-    address: str
-    answer: dict[str, Any] | None
-    trouble: str
-
-
-async def statuses(config: ClusterConfig, wait_s: float = ANSWER_S) -> list[NodeStatus]:
-    """How every node says it is."""
-    answers: dict[str, dict[str, Any]] = {}
-    link = await open_link(config)
-    everybody = asyncio.Event()
-
-    def hear(line: Line, sender: Pid, status: Status) -> None:
-        answers[line.node.name] = json.loads(status.text)
-        if len(answers) == len(link.lines):
-            everybody.set()
-
-    def ask(line: Line) -> None:
-        link.say(line, StatusWanted())
-
-    try:
-        link.listen(Status, hear)
-        link.on_connected.append(ask)
-        for line in link.lines.values():
-            ask(line)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(everybody.wait(), wait_s)
-        return [
-            NodeStatus(name, line.node.address, answers.get(name), line.trouble) for name, line in link.lines.items()
-        ]
-    finally:
-        await link.close()
-
-
-def groups_with_leader(answers: list[NodeStatus]) -> set[str]:
-    """The groups of which some node says that it leads them."""
-    return {
-        replica["group"]
-        for status in answers if status.answer is not None
-        for replica in status.answer["replicas"] if replica["role"] in ("leader", "member")
-    }  # fmt: skip
+async def ask_all(config: ClusterConfig, wait_s: float = ANSWER_S) -> list[NodeStatus]:
+    """How every node of a cluster says it is."""
+    return await statuses([node.address for node in config.nodes.values()], config.name, wait_s)
 
 
 async def _wait_for_leaders(config: ClusterConfig, cluster: LocalCluster) -> None:
@@ -116,7 +69,7 @@ async def _wait_for_leaders(config: ClusterConfig, cluster: LocalCluster) -> Non
         if dead := [name for name in config.nodes if name not in cluster.running()]:
             raise LocalClusterError(f"node {dead[0]} did not start: {cluster.last_words(dead[0])}")
         try:
-            led = groups_with_leader(await statuses(config, 0.5))
+            led = groups_with_leader(await ask_all(config, 0.5)).keys()
             if led == wanted:
                 return
             trouble = f"group {', '.join(sorted(wanted - led))} has no leader"
@@ -217,19 +170,12 @@ def down(data: Path, as_json: bool) -> None:
     stubborn = cluster.stop_all()
     events = None
     if config.history is not None and (config.history / RAW).is_dir():
-        events = seal_raw(config.history, event_kinds, overwrite=True)
+        events = seal_raw(config.history, lambda name: event_kinds(protocol_named(name)), overwrite=True)
     if as_json:
         return print_json({"stopped": running, "killed": stubborn, "events": events})
     click.echo(f"{len(running)} nodes stopped" + (f", {len(stubborn)} of them only when killed" if stubborn else ""))
     if events is not None:
         click.echo(f"history: {events:,} events in {config.history}")
-
-
-def event_kinds(protocol: str) -> set[type]:
-    """The classes that the events of a protocol may hold."""
-    found = protocol_named(protocol)
-    process = found.make(Outbox(0), Topology.of_sizes(1), found.options())
-    return {*process.inputs, *process.replays, *found.recorded}
 
 
 @click.command()
@@ -245,7 +191,7 @@ def status(path: Path, as_json: bool) -> int:
       braidcast status
     """
     config = config_at(path)
-    found = run_client(statuses(config))
+    found = run_client(ask_all(config))
     led = groups_with_leader(found)
     leaderless = [group.name for group in config.groups if group.name not in led]
     silent = [status.name for status in found if status.answer is None]

@@ -13,6 +13,7 @@ import click
 
 from braidcast import __version__
 from braidcast.cli.bench import bench
+from braidcast.cli.chaos import chaos
 from braidcast.cli.clusters import down, status, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
@@ -39,10 +40,11 @@ def cli() -> None:
     Look at every schedule:   braidcast explore --protocol whitebox --groups 1 --replicas 3 --messages 2
     Measure it:               braidcast bench core
     Run it for real:          braidcast up
+    Break it for real:        braidcast chaos
     """
 
 
-for command in (demo, up, down, status, send, tail, node, config, sim, fuzz, explore, bench):
+for command in (demo, up, down, status, send, tail, node, config, sim, fuzz, explore, chaos, bench):
     cli.add_command(command)
 
 

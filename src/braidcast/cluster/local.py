@@ -57,6 +57,8 @@ class LocalCluster:
         self.config = config
         self.folder = config.path.parent
         run = self.folder / "run"
+        self.commands = {name: node_command(config.path, name) for name in config.nodes}
+        """How each is started; trials put other commands here."""
         self.nodes = {name: NodeProcess(name, run / f"{name}.pid", run / f"{name}.log") for name in config.nodes}
 
     def start(self, name: str, *arguments: str) -> int:
@@ -65,12 +67,10 @@ class LocalCluster:
         if (pid := node.pid) is not None:
             return pid
         node.output.parent.mkdir(parents=True, exist_ok=True)
-        command = [
-            sys.executable, "-m", "braidcast", "node", "--config", str(self.config.path), "--id", name, *arguments,
-        ]  # fmt: skip
+        command = [*self.commands[name], *arguments]
         # Spawned, not Popen: the node outlives whoever starts it. And when this returns it is the node's own program.
-        pid = os.posix_spawn(
-            sys.executable, command, os.environ, setsid=True,
+        pid = os.posix_spawnp(
+            command[0], command, os.environ, setsid=True,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, node.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
@@ -135,6 +135,11 @@ class LocalCluster:
         except OSError:
             return ""
         return lines[-1] if lines else ""
+
+
+def node_command(config: Path, name: str) -> list[str]:
+    """What starts a node."""
+    return [sys.executable, "-m", "braidcast", "node", "--config", str(config), "--id", name]
 
 
 def free_ports(count: int) -> list[int]:

@@ -21,21 +21,25 @@ from braidcast.history.manifest import Manifest
 from braidcast.history.raw import RawWriter
 
 
+def manifest_of(config: ClusterConfig, version: str) -> Manifest:
+    """The head of the history of a running cluster."""
+    return Manifest(
+        protocol=config.protocol.name,
+        topology=config.topology.groups,
+        run=f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}",
+        driver="cluster",
+        options=dataclasses.asdict(config.options),
+        software_version=version,
+        promises=config.protocol.promises,
+    )
+
+
 class NodeRecorder:
     """Records what happens at one node."""
 
     def __init__(self, config: ClusterConfig, node: str, incarnation: int, version: str) -> None:
         assert config.history is not None, "only a node with a history has a recorder"
-        manifest = Manifest(
-            protocol=config.protocol.name,
-            topology=config.topology.groups,
-            run=f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}",
-            driver="cluster",
-            options=dataclasses.asdict(config.options),
-            software_version=version,
-            promises=config.protocol.promises,
-        )
-        self.writer = RawWriter(config.history, f"{node}-{incarnation:06}", manifest)
+        self.writer = RawWriter(config.history, f"{node}-{incarnation:06}", manifest_of(config, version))
         self.write, self.close = self.writer.write, self.writer.close
         self.incarnation = incarnation - 1
         """As histories count: how often the node had restarted."""

@@ -21,6 +21,9 @@ import msgspec
 
 from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
+from braidcast.core.process import Outbox
+from braidcast.core.protocol import Protocol
+from braidcast.core.topology import Topology
 from braidcast.history.event import DiskLost, Event, Resumed
 from braidcast.history.manifest import HistoryError, Manifest, manifest_from_json
 from braidcast.history.store import MANIFEST, HistoryWriter
@@ -94,6 +97,12 @@ def seal_raw(
         path.unlink()
     folder.rmdir()
     return count
+
+
+def event_kinds(protocol: Protocol) -> set[type]:
+    """The classes that the events of a protocol may hold."""
+    process = protocol.make(Outbox(0), Topology.of_sizes(1), protocol.options())
+    return {*process.inputs, *process.replays, *protocol.recorded}
 
 
 def with_end(manifest: Manifest, *, quiescent: bool, crashed: Iterable[int] = ()) -> Manifest:
