@@ -36,3 +36,9 @@ def test_bench_endurance_looks_at_the_memory_of_the_nodes(capsys: pytest.Capture
     found = figures(capsys, "endurance", "--messages", "2000", "--batch", "10", "--outstanding", "20")
     assert found["messages"] >= 2000
     assert found["rss_mib_last_quarter"] > 0
+
+
+def test_bench_failover_kills_leaders_and_judges_what_comes_after(capsys: pytest.CaptureFixture[str]) -> None:
+    found = figures(capsys, "failover", "--rounds", "1", "--rate", "100")
+    assert (found["rounds"], found["violations"], found["lost"]) == (1, 0, 0)
+    assert 0 < found["leader_ms_p50"] <= found["drain_ms_max"]

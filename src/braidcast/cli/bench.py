@@ -30,6 +30,7 @@ from braidcast.simulator.pump import measure
 from braidcast.simulator.run import simulate
 from braidcast.trials.bench import ClusterLoad, measure_cluster
 from braidcast.trials.endurance import endure
+from braidcast.trials.failover import measure_failover
 
 GROUPS = 3
 REPLICAS = 3
@@ -130,6 +131,29 @@ def endurance(messages: int, batch: int, outstanding: int, durability: str, as_j
     }  # fmt: skip
     with throwaway_cluster("colocated", settings) as config, Progress("messages", messages) as progress:
         figures = endure(config, messages, batch, outstanding, progress.update)
+    _show(figures, as_json)
+
+
+@bench.command()
+@click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True, help="How often.")
+@click.option("--rate", type=click.FloatRange(min=1), default=500.0, show_default=True, help="Messages a second.")
+@json_argument
+def failover(rounds: int, rate: float, as_json: bool) -> None:
+    """How long it takes until there is another leader when a leader's node is killed under load.
+
+    Three groups of three on three nodes, on disk. "leader": until all groups that the node led have another leader;
+    "drain": until all messages submitted meanwhile are acknowledged. The history is judged, too.
+
+    \b
+    Example:
+      braidcast bench failover --rounds 20 --json
+    """
+    folder = Path(mkdtemp(prefix="braidcast-bench-"))
+    try:
+        with Progress("leaders killed", rounds) as progress:
+            figures = measure_failover(WHITEBOX, folder, rounds, rate, progress.update)
+    finally:
+        rmtree(folder)
     _show(figures, as_json)
 
 

@@ -41,8 +41,8 @@ def measure_cluster(config: ClusterConfig, load: ClusterLoad) -> dict[str, Any]:
     latencies = sorted(outcome.latencies_s)
     return {
         "messages_per_s": round(outcome.messages / outcome.seconds),
-        "latency_ms_p50": _percentile_ms(latencies, 0.5),
-        "latency_ms_p99": _percentile_ms(latencies, 0.99),
+        "latency_ms_p50": percentile_ms(latencies, 0.5),
+        "latency_ms_p99": percentile_ms(latencies, 0.99),
         "cpu_s_per_1000": round(cpu_s / max(outcome.messages, 1) * 1000, 5),
         "cpu_s_per_1000_client": round(outcome.cpu_s_client / max(outcome.messages, 1) * 1000, 5),
         "processes": len(config.nodes),
@@ -83,5 +83,6 @@ def rss_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _percentile_ms(ordered: list[float], share: float) -> float:
+def percentile_ms(ordered: list[float], share: float) -> float:
+    """Of seconds in ascending order, in milliseconds."""
     return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000, 3) if ordered else 0.0
