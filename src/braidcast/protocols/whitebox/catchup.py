@@ -111,6 +111,9 @@ class CatchingUp(Ordering):
                 if note := self.note:
                     note(Redelivered(known.id, known.gts))
                 continue
+            if self.has_delivered(known.id):
+                self.refuse("resend at a second timestamp")
+                break
             entry = self.entry_for(known.id, known.dest)
             if entry.phase < ACCEPTED:
                 entry.body = known.body
