@@ -38,9 +38,11 @@ check: setup  ## lint, types, and the arrows of import
 
 # Not in CI: many random runs with faults, then the tests that are too long for `make test`.
 # The seed is fixed, so that a failure is the same failure the next time; try others by hand.
+# tests.fuzz leaves with 3 where there is no atheris, which is no failure.
 # pytest leaves with 5 when it finds no soak test, which is not a failure of the runs before it.
-soak: setup  ## long: 20,000 fuzzed runs of whitebox, then the tests marked soak
+soak: setup  ## long: 20,000 fuzzed runs of whitebox, fuzzed frames, then the tests marked soak
 	$(BIN)/braidcast fuzz --protocol whitebox --runs 20000 --seed 1
+	$(BIN)/python -m tests.fuzz --seconds 300 || [ $$? -eq 3 ]
 	$(BIN)/python -m pytest -m soak || [ $$? -eq 5 ]
 
 # Every version pinned, for every platform and every Python from 3.11 on, with the hashes of every file of each
@@ -53,7 +55,7 @@ lock:  ## write requirements.lock anew from pyproject.toml
 	    && "$$tool/bin/python" -m pip --disable-pip-version-check install --quiet uv \
 	    && "$$tool/bin/uv" --no-config pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	        --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(UPGRADE) \
-	        --group build --group dev --output-file requirements.lock pyproject.toml
+	        --group build --group dev --group fuzz --output-file requirements.lock pyproject.toml
 
 clean:  ## remove .venv and what the tools leave behind
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

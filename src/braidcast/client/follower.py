@@ -14,6 +14,7 @@ from braidcast.client.link import Line, Link
 from braidcast.core.errors import BraidcastError
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Group, Pid
+from braidcast.wire.connection import Connection
 from braidcast.wire.service import Deliveries, JournalEntry, Subscribe, SubscriptionEnded
 
 LOOK_S = 0.5
@@ -30,6 +31,8 @@ class Follower:
         members = set(link.members[self.group])
         self.hosts = [line for line in link.lines.values() if not members.isdisjoint(line.node.pids)]
         self.line: Line | None = None
+        self._connection: Connection | None = None
+        """The one over which it subscribed: the line may have another one by now, whose node knows of nothing."""
         self.given_up: set[str] = set()
         """Nodes that no longer keep what is needed."""
         self._arrived: asyncio.Queue[JournalEntry] = asyncio.Queue()
@@ -40,7 +43,7 @@ class Follower:
     async def __aiter__(self) -> AsyncIterator[JournalEntry]:
         """Entry after entry, for ever."""
         while True:
-            if self.line is None or self.line.connection is None:
+            if self.line is None or self._connection is None or self.line.connection is not self._connection:
                 self._subscribe()
             try:
                 async with asyncio.timeout(LOOK_S):
@@ -58,7 +61,9 @@ class Follower:
                 f"snapshot of what you build from it"
             )
         self.line = ready[0] if ready else None
+        self._connection = None
         if self.line is not None:
+            self._connection = self.line.connection
             self.link.say(self.line, Subscribe(self.group, self._newest))
 
     def _on_deliveries(self, line: Line, sender: Pid, deliveries: Deliveries) -> None:

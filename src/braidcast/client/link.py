@@ -34,6 +34,7 @@ PAUSE_S_MIN, PAUSE_S_MAX = 0.02, 1.0
 PULSE_S = 1.0
 SILENT_PULSES_MAX = 5
 BUFFER_BYTES_MAX = 256 << 20
+PORT_MAX, PORT_DIGITS_MAX = 65535, 5
 
 
 class Line:
@@ -74,10 +75,10 @@ class Link:
             line = Line(NodeInfo("", address, ()))
             try:
                 welcome, connection = await self._connect(line)
+                self._learn(welcome)
             except (OSError, TimeoutError, BraidcastError) as error:
                 troubles.append(f"{address}: {str(error) or 'no answer in time'}")
                 continue
-            self._learn(welcome)
             first = self.lines[welcome.node]
             self._use(connection, first)
             break
@@ -99,6 +100,14 @@ class Link:
             await asyncio.sleep(PAUSE_S_MIN)
 
     def _learn(self, welcome: Welcome) -> None:
+        hosted = {pid for node in welcome.nodes for pid in node.pids}
+        numbers = [group.number for group in welcome.groups]
+        if (
+            welcome.node not in [node.name for node in welcome.nodes]
+            or numbers != list(range(len(numbers)))
+            or not all(group.pids and hosted.issuperset(group.pids) for group in welcome.groups)
+        ):
+            raise ClusterUnreachable("what answers describes a cluster that cannot be")
         self.welcome = welcome
         self.lines = {node.name: Line(node) for node in welcome.nodes}
         self.line_of = {pid: line for line in self.lines.values() for pid in line.node.pids}
@@ -146,9 +155,21 @@ class Link:
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, {}
         for line in dirty:
-            if line.connection is not None and line.outgoing:
-                line.connection.send(TO_NODE.encode(line.outgoing))
+            if line.outgoing:
+                self._send(line, line.outgoing)
             line.outgoing.clear()
+
+    def _send(self, line: Line, items: list[Item]) -> None:
+        """One frame, or as many as it takes; a message that is too large for any would end the connection each time."""
+        if line.connection is None or self.welcome is None:
+            return
+        body = TO_NODE.encode(items)
+        if len(body) <= self.welcome.frame_bytes_max:
+            line.connection.send(body)
+        elif len(items) > 1:
+            half = len(items) // 2
+            self._send(line, items[:half])
+            self._send(line, items[half:])
 
     # -- connections -------------------------------------------------------------------------------------------------
 
@@ -182,17 +203,23 @@ class Link:
 
         limits = ConnectionLimits(HANDSHAKE_BYTES_MAX, BUFFER_BYTES_MAX)
         connection = Connection(limits, on_body, on_end)
-        host, _, port = line.node.address.rpartition(":")
+        host, port = _host_and_port(line.node.address)
         try:
             async with asyncio.timeout(CONNECT_S):
-                await loop.create_connection(lambda: connection, host.strip("[]"), int(port))
+                await loop.create_connection(lambda: connection, host, port)
                 connection.send(HANDSHAKE.encode(ClientHello(self.cluster, self.client)))
                 said = HANDSHAKE.decode_one(await answer)
+        except UnicodeError:
+            connection.end("no such host")
+            raise ClusterUnreachable(f"{host!r} is not the name of a host") from None
         except BaseException:  # cancelled, too: nobody else knows of this connection
             answer.cancel()
             connection.end("no handshake")
             raise
         if isinstance(said, Welcome):
+            if self.welcome is not None and (said.fingerprint, said.node) != (self.welcome.fingerprint, line.node.name):
+                connection.end("another node")
+                raise ClusterUnreachable(f"node {said.node} of cluster {said.cluster} answers in its place")
             connection.reader.body_bytes_max = said.frame_bytes_max
             return said, connection
         connection.end("turned away")
@@ -231,3 +258,10 @@ class Link:
             for line in self.lines.values():
                 if line.connection is not None:
                     line.connection.pulse(SILENT_PULSES_MAX)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or len(port) > PORT_DIGITS_MAX or int(port) > PORT_MAX:
+        raise ClusterUnreachable(f"{address!r} is not an address: write host:port")
+    return host.strip("[]"), int(port)

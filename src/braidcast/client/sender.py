@@ -4,7 +4,9 @@
    it knows. After a time-out it goes to all members of the groups that have not answered.
 2. A reply from a group means that the group delivered the message, and that every other destination will. The receipt
    comes when all destination groups have answered.
-3. What the sender says of itself (`complete_below`) lets the groups forget what nobody will ask for again.
+3. What the sender says of itself (`complete_below`) lets the groups forget what nobody will ask for again. So it stays
+   below whatever may still be under way in some group, also if nobody waits for it here: a group that has forgotten
+   a message before it delivered it would keep the others waiting for ever.
 """
 
 from __future__ import annotations
@@ -39,13 +41,15 @@ class Receipt(NamedTuple):
 class Unit:
     """A message under way."""
 
-    __slots__ = ("answered", "attempts", "done", "gts", "multicast", "retry_at")
+    __slots__ = ("answered", "attempts", "copies", "done", "gts", "multicast", "retry_at")
 
     def __init__(self, multicast: Multicast, done: asyncio.Future[Receipt], retry_at: float) -> None:
         self.multicast, self.done, self.retry_at = multicast, done, retry_at
         self.answered: set[Group] = set()
         self.gts: Timestamp = 0
         self.attempts = 0
+        self.copies = 1
+        """How often it was sent to some group at most: of several, one may be refused and another ordered."""
 
 
 def new_client_id() -> Pid:
@@ -62,6 +66,9 @@ class Sender:
         self.first_reply = first_reply
         """One reply is proof enough: do not wait for the other groups."""
         self.units: dict[MessageId, Unit] = {}
+        """Those that not all groups have answered, lowest seq first."""
+        self.left: dict[MessageId, Unit] = {}
+        """The same for those that are given up; they are not retried."""
         self.leaders: dict[Group, Pid] = {group: pids[0] for group, pids in enumerate(link.members)}
         self.ballots: dict[Group, Ballot] = {}
         self.seq = 0
@@ -84,14 +91,26 @@ class Sender:
 
     def submit(self, dest: Dest, payload: bytes, *, batch: tuple[int, int, int] = (0, 0, 0)) -> asyncio.Future[Receipt]:
         """Multicast; the future ends with a receipt, or with `NotDelivered`."""
+        leaders = self.leaders
+        try:
+            to = tuple([leaders[group] for group in dest])
+        except KeyError as error:
+            raise BraidcastError(f"there is no group number {error} in this cluster") from None
+        if not to:
+            raise BraidcastError("a message needs at least one group to go to")
         self.seq += 1
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Receipt] = loop.create_future()
         lowest = next(iter(self.units)).seq if self.units else self.seq
+        if self.left:
+            lowest = min(lowest, next(iter(self.left)).seq)
         multicast = Multicast(MessageId(self.link.client, self.session, self.seq), dest, payload, lowest, *batch)
+        if self.link.welcome is not None and len(payload) > self.link.welcome.payload_bytes_max:
+            why = f"too large: {len(payload):,} bytes, at most {self.link.welcome.payload_bytes_max:,}"
+            done.set_exception(NotDelivered(multicast.id, why, may_be_delivered=False))
+            return done
         self.units[multicast.id] = Unit(multicast, done, loop.time() + RETRY_S)
-        leaders = self.leaders
-        self.link.send(tuple([leaders[group] for group in dest]), multicast)
+        self.link.send(to, multicast)
         return done
 
     async def close(self, why: str = "the sender was closed") -> None:
@@ -107,7 +126,11 @@ class Sender:
                 self._finish(unit, NotDelivered(unit.multicast.id, "given up", may_be_delivered=True))
 
     def _finish(self, unit: Unit, outcome: Receipt | NotDelivered) -> None:
-        self.units.pop(unit.multicast.id, None)
+        if isinstance(outcome, NotDelivered) or len(unit.answered) == len(unit.multicast.dest):
+            self.units.pop(unit.multicast.id, None)
+            self.left.pop(unit.multicast.id, None)
+        if isinstance(outcome, NotDelivered) and outcome.may_be_delivered:
+            self._leave(unit)
         if unit.done.done():
             return
         if isinstance(outcome, NotDelivered):
@@ -115,11 +138,18 @@ class Sender:
         else:
             unit.done.set_result(outcome)
 
+    def _leave(self, unit: Unit) -> None:
+        """Keep `left` in order, whatever the order in which messages are given up."""
+        in_order = not self.left or next(reversed(self.left)) < unit.multicast.id
+        self.left[unit.multicast.id] = unit
+        if not in_order:
+            self.left = dict(sorted(self.left.items()))
+
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def _on_reply(self, line: Line, sender: Pid, reply: Reply) -> None:
-        unit = self.units.get(reply.id)
-        if unit is None:
+        unit = self.units.get(reply.id) or self.left.get(reply.id)
+        if unit is None or reply.group not in unit.multicast.dest:
             return
         unit.answered.add(reply.group)
         unit.gts = max(unit.gts, reply.gts)
@@ -128,20 +158,23 @@ class Sender:
 
     def _on_redirect(self, line: Line, sender: Pid, redirect: Redirect) -> None:
         group, leader = redirect.group, leader_of(redirect.ballot)
-        if redirect.ballot < self.ballots.get(group, 0) or leader not in self.link.members[group]:
+        if group not in self.leaders or leader not in self.link.members[group]:
+            return
+        if redirect.ballot < self.ballots.get(group, 0):
             return
         self.ballots[group] = redirect.ballot
         if self.leaders[group] == leader:
             return
         self.leaders[group] = leader
         unit = self.units.get(redirect.id)
-        if unit is not None and group not in unit.answered:
+        if unit is not None and group in unit.multicast.dest and group not in unit.answered:
+            unit.copies += 1
             self.link.send((leader,), unit.multicast)
 
     def _on_refused(self, line: Line, sender: Pid, refused: Refused) -> None:
         unit = self.units.get(refused.id)
-        if unit is not None:
-            others = len(unit.multicast.dest) > 1 or unit.attempts > 0
+        if unit is not None and not unit.answered:  # one answer proves that it is delivered, whoever refuses a copy
+            others = len(unit.multicast.dest) > 1 or unit.copies > 1
             self._finish(unit, NotDelivered(refused.id, refused.why, may_be_delivered=others))
 
     def _on_connected(self, line: Line) -> None:
@@ -164,6 +197,7 @@ class Sender:
 
     def _retry(self, unit: Unit, now: float) -> None:
         unit.attempts += 1
+        unit.copies += 1
         unit.retry_at = now + min(RETRY_S * 2 ** min(unit.attempts, 8), RETRY_S_MAX)
         self.retries += 1
         members = self.link.members

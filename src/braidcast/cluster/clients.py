@@ -52,6 +52,8 @@ class ClientSession:
                     del self.following[group]
                     self.flush()
                     break
+                if not entries:
+                    break
                 size, count = 0, 0
                 while count < len(entries) and size < BYTES_PER_FRAME:
                     size += len(entries[count].payload)

@@ -3,6 +3,7 @@
 1. A connection is nobody's until its first frame; it has little time to send it, and there are only so many of them.
 2. A client speaks only for itself: a message in another client's name is refused and counted.
 3. What a client may ask for by mistake (a group that is not here, a payload that is too large) is answered, not fatal.
+4. Whatever ends a connection from this side, and every message that is passed over, is counted by its reason.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ from braidcast.core.errors import BraidcastError
 from braidcast.core.topology import Group
 from braidcast.wire.codec import Codec, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
-from braidcast.wire.handshake import HANDSHAKE, ClientHello, GroupInfo, Hello, NodeInfo, TurnedAway, Welcome
+from braidcast.wire.handshake import (
+    HANDSHAKE,
+    HANDSHAKE_BYTES_MAX,
+    ClientHello,
+    GroupInfo,
+    Hello,
+    NodeInfo,
+    TurnedAway,
+    Welcome,
+)
 from braidcast.wire.service import FROM_CLIENTS, Status, StatusWanted, Subscribe, SubscriptionEnded, Unsubscribe
 
 if TYPE_CHECKING:
@@ -34,7 +44,9 @@ class Door:
     def __init__(self, node: Node) -> None:
         self.node, self.config = node, node.config
         limits = self.config.limits
-        self.limits = ConnectionLimits(limits.frame_bytes_max, limits.peer_buffer_bytes_max)
+        # Who is nobody yet may not make this node keep as much as a peer may.
+        stranger_bytes_max = min(HANDSHAKE_BYTES_MAX, limits.frame_bytes_max)
+        self.limits = ConnectionLimits(stranger_bytes_max, limits.peer_buffer_bytes_max)
         self.from_clients = Codec((*node.protocol.from_clients, *FROM_CLIENTS))
         self.strangers: dict[Connection, float] = {}
         """Connections that are nobody's yet, and since when."""
@@ -83,7 +95,8 @@ class Door:
 
     def _on_stranger_gone(self, connection: Connection, why: str) -> None:
         if self.strangers.pop(connection, None) is not None:
-            self.node.refuse("connection without a handshake")
+            fault = connection.fault
+            self.node.refuse(f"{fault} of a stranger" if fault else "connection without a handshake")
 
     def _on_first_body(self, connection: Connection, body: bytes) -> None:
         self.strangers.pop(connection, None)
@@ -92,6 +105,7 @@ class Door:
         except Undecodable as error:
             self.node.refuse("undecodable handshake")
             return connection.end(str(error))
+        connection.reader.body_bytes_max = self.config.limits.frame_bytes_max
         if isinstance(said, Hello):
             self.node.peers.answer(connection, said)
         elif isinstance(said, ClientHello):
@@ -121,10 +135,15 @@ class Door:
         connection.send(HANDSHAKE.encode(welcome))
         session = ClientSession(connection, hello.client, self.from_clients.encode)
         connection.on_body = lambda _, body: self._on_client_body(session, body)
-        connection.on_end = lambda *_: self.node.clients.remove(session)
+        connection.on_end = lambda *_: self._on_client_gone(session)
         self.node.clients.add(session)
 
     # -- clients -----------------------------------------------------------------------------------------------------
+
+    def _on_client_gone(self, session: ClientSession) -> None:
+        self.node.clients.remove(session)
+        if session.connection.fault:
+            self.node.refuse(f"{session.connection.fault} of a client")
 
     def _on_client_body(self, session: ClientSession, body: bytes) -> None:
         node = self.node
@@ -134,9 +153,14 @@ class Door:
             node.refuse("undecodable frame of a client")
             return session.connection.end(str(error))
         node.set_clocks()
+        wants_status = False
         for _, to, message in items:
-            if isinstance(message, FROM_CLIENTS):
+            if isinstance(message, StatusWanted):
+                wants_status = True  # once, however often a frame asks: the answer is much longer than the question
+            elif isinstance(message, FROM_CLIENTS):
                 self._serve(session, message)
+            elif len(to) > len(node.replicas):
+                node.refuse("client: more receivers than there are")
             elif (why := self._why_not(session, message)) is not None:
                 node.refuse("client: " + why.partition(":")[0])
                 node.clients.tell(session.pid, 0, Refused(message.id, message.dest[0] if message.dest else 0, why))
@@ -146,6 +170,10 @@ class Door:
                         if node.recorder is not None and isinstance(message, Multicast):
                             node.recorder.multicast(replica, message)
                         replica.step(session.pid, message)
+                    else:
+                        node.refuse("client: process that is not here")
+        if wants_status:
+            node.clients.tell(session.pid, 0, Status(json.dumps(status_of(node))))
         node.wake()
 
     def _why_not(self, session: ClientSession, message: Any) -> str | None:
@@ -181,5 +209,3 @@ class Door:
                 node.clients.following[session] = None
             case Unsubscribe(group=group):
                 session.following.pop(group, None)
-            case StatusWanted():
-                node.clients.tell(session.pid, 0, Status(json.dumps(status_of(node))))

@@ -19,7 +19,7 @@ import msgspec
 from braidcast.cluster.log import DiskFull, Log
 from braidcast.core.errors import BraidcastError
 from braidcast.core.topology import Pid
-from braidcast.wire.codec import Codec
+from braidcast.wire.codec import UNREADABLE, Codec
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class RecordCodec:
         """The records of a commit."""
         try:
             yield from self._decoder.decode(payload)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise BraidcastError(
                 f"the log holds records that this version cannot read ({error}): start the version that wrote them"
             ) from None

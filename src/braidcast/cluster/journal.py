@@ -15,6 +15,7 @@ import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -24,6 +25,7 @@ import msgspec
 from braidcast.core.application import Delivered
 from braidcast.core.errors import BraidcastError
 from braidcast.core.timestamps import Timestamp
+from braidcast.wire.codec import UNREADABLE
 from braidcast.wire.service import JournalEntry
 
 _HEAD = struct.Struct("<II")
@@ -202,10 +204,7 @@ class Journal:
 
     def restore(self, gts: Timestamp, state: bytes) -> None:
         """Become the journal whose state this is; durable when it returns."""
-        try:
-            snapshot = msgspec.msgpack.decode(state, type=SnapshotState)
-        except msgspec.MsgspecError as error:
-            raise JournalError(f"a snapshot that cannot be read: {error}") from None
+        snapshot = _read_snapshot(gts, state)
         self.close()
         self.unwritten, self.tail, self.tail_bytes = [], deque(), 0
         self.oldest, self.after, self.tail_after = snapshot.oldest, snapshot.after, snapshot.after
@@ -290,6 +289,26 @@ class Journal:
                     return
                 offset += _HEAD.size + length
                 yield self._decoder.decode(body), offset
+
+
+def _read_snapshot(gts: Timestamp, state: bytes) -> SnapshotState:
+    """What `Journal.state` made; raises before anything is touched."""
+    try:
+        snapshot = msgspec.msgpack.decode(state, type=SnapshotState)
+    except UNREADABLE as error:
+        raise JournalError(f"a snapshot that cannot be read: {error}") from None
+    entries = snapshot.entries
+    indices = [snapshot.oldest, *[entry.index + 1 for entry in entries]]
+    timestamps = [snapshot.after, *[entry.gts for entry in entries]]
+    if (
+        [*[entry.index for entry in entries], snapshot.next] != indices
+        or any(before >= after for before, after in pairwise(timestamps))
+        or not 0 <= snapshot.after <= timestamps[-1] <= gts
+        or snapshot.oldest < 1
+        or (not entries and snapshot.after < gts)
+    ):
+        raise JournalError("a snapshot that cannot be read: its entries are not in order")
+    return snapshot
 
 
 def _write_all(file: int, data: bytes) -> None:

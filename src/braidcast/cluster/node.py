@@ -26,7 +26,7 @@ from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.door import Door
 from braidcast.cluster.durability import Durability
 from braidcast.cluster.identity import Identity
-from braidcast.cluster.journal import Journal
+from braidcast.cluster.journal import Journal, JournalError
 from braidcast.cluster.log import Log
 from braidcast.cluster.peers import Peer, Peers
 from braidcast.cluster.recorder import NodeRecorder
@@ -34,7 +34,7 @@ from braidcast.cluster.replica import Replica
 from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.process import Batch
 from braidcast.core.topology import Group, Pid, Pids
-from braidcast.wire.codec import Codec, Undecodable
+from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.handshake import TurnedAway
 
 ROUNDS_MAX = 8
@@ -72,9 +72,9 @@ class Node:
         """Messages from replica to replica within this node."""
         self.routes: dict[Pids, Route] = {}
         self.clients = Clients()
-        self.peers = Peers(config, identity, self._on_peer_body, self._on_session, self.fail)
         self.refused: dict[str, int] = {}
-        """Frames and messages that were refused, by reason."""
+        """Connections, frames and messages that were refused, by reason."""
+        self.peers = Peers(config, identity, self._on_peer_body, self._on_session, self.fail, self.refuse)
         self.door = Door(self)
         self.awake = False
         self.failure: asyncio.Future[str] | None = None
@@ -181,6 +181,9 @@ class Node:
                     self.peers.hear_no(peer, message)
                 else:
                     self.refuse("message in another's name")
+                continue
+            if len(to) > len(replicas):
+                self.refuse("more receivers than there are")
                 continue
             for pid in to:
                 replica = replicas.get(pid)
@@ -299,7 +302,11 @@ class Node:
                 case SnapshotWanted(gts=gts):
                     self.local.append((replica.pid, replica, Snapshot(gts, journal.state())))
                 case Restored(gts=gts, state=state):
-                    journal.restore(gts, state)
+                    try:
+                        journal.restore(gts, state)
+                    except JournalError as error:  # another version's: what follows it must not be built on nothing
+                        self.refuse("snapshot that cannot be read")
+                        return self.fail(str(error))
                     if journal.folder is not None:
                         replica.out.applied = journal.mark
             if recorder is not None:
@@ -312,17 +319,29 @@ class Node:
         """One frame for each peer and each client."""
         if self.recorder is not None:
             self.recorder.write()
-        encode = self.from_peers.encode
         for peer in self.peers.all.values():
             if peer.outgoing:
-                if peer.connection is not None:
-                    peer.connection.send(encode(peer.outgoing))
+                self._send_to(peer, peer.outgoing)
                 peer.outgoing.clear()
         if self.clients.sessions:
             journals = {group: replica.journal for group, replica in self.by_group.items()}
             if self.clients.flush(journals):
                 asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.wake)
             self._admit()
+
+    def _send_to(self, peer: Peer, items: list[Item]) -> None:
+        """One frame, or as many as it takes: the other side takes none that is too large."""
+        if peer.connection is None:
+            return
+        body = self.from_peers.encode(items)
+        if len(body) <= self.config.limits.frame_bytes_max:
+            peer.connection.send(body)
+        elif len(items) > 1:
+            half = len(items) // 2
+            self._send_to(peer, items[:half])
+            self._send_to(peer, items[half:])
+        else:
+            self.refuse("message of this node too large for a frame")
 
     def _admit(self) -> None:
         """Read from clients only while there is room for what they submit."""

@@ -25,6 +25,8 @@ from braidcast.wire.handshake import HANDSHAKE, Hello, TurnedAway
 
 log = logging.getLogger(__name__)
 
+NAME_SHOWN_MAX = 80
+"""What is shown of a name that anybody may have made up."""
 NOBODY = -1
 """The sender of what a node says for itself, and not for one of its replicas."""
 
@@ -70,9 +72,12 @@ class Peers:
         on_items: Callable[[Peer, bytes], None],
         on_session: Callable[[Peer], None],
         on_banned: Callable[[str], None],
+        on_refused: Callable[[str], None],
     ) -> None:
         self.config, self.identity = config, identity
         self.on_items, self.on_session, self.on_banned = on_items, on_session, on_banned
+        self.on_refused = on_refused
+        """Called with the reason, to be counted, for every connection of another node that this one ends."""
         self.me = identity.node
         self.all = {
             name: Peer(node, config.pids_of(name)) for name, node in config.nodes.items() if name != self.me
@@ -125,13 +130,14 @@ class Peers:
     async def _dial(self, peer: Peer, ended: asyncio.Future[None]) -> bool:
         timing = self.config.timing
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        early: list[bytes] = []
+        """What came right behind the answer: nobody's until that is looked at."""
 
         def on_body(connection: Connection, body: bytes) -> None:
             if not answer.done():
                 answer.set_result(body)
-                connection.on_body = lambda _, body: self.on_items(peer, body)
             else:
-                self.on_items(peer, body)
+                early.append(body)
 
         def on_end(connection: Connection, why: str) -> None:
             if not answer.done():
@@ -149,20 +155,26 @@ class Peers:
                 body = await answer
             said = HANDSHAKE.decode_one(body)
         except (TimeoutError, Undecodable) as error:
+            self.on_refused("peer without a handshake")
             connection.end(f"no handshake: {str(error) or 'too slow'}")
             raise ConnectionError(str(error) or "no handshake in time") from None
         if isinstance(said, TurnedAway):
-            connection.end("turned away")
+            connection.end("turned away by the other side")
             self.hear_no(peer, said)
             return False
         why = self._why_not(said)
         if why is not None or not isinstance(said, Hello) or said.node != peer.name:
             peer.trouble = why or f"another than {peer.name} answers at {peer.node.address}"
             log.warning("peer %s: %s", peer.name, peer.trouble)
+            self.on_refused("peer turned away")
             connection.send(self.encode([(NOBODY, (), TurnedAway(peer.trouble, True))]))
             connection.end("turned away", flush=True)
             return False
-        self._begin(peer, connection, said)
+        connection.on_body = lambda _, body: self.on_items(peer, body)
+        if self._begin(peer, connection, said):
+            for body in early:
+                if connection.alive:
+                    self.on_items(peer, body)
         return True
 
     async def _open(self, peer: Peer, connection: Connection) -> None:
@@ -188,11 +200,12 @@ class Peers:
         why, final = self._why_not(hello), True
         peer = self.all.get(hello.node)
         if why is None and (peer is None or not hello.node < self.me):
-            why = f"node {self.me} expects no connection from {hello.node or 'nobody'}"
+            why = f"node {self.me} expects no connection from {hello.node[:NAME_SHOWN_MAX] or 'nobody'}"
         elif why is None and peer is not None and not peer.takes(hello):
             why, final = "an old session", False
         if why is not None or peer is None:
-            log.warning("node %s turned away: %s", hello.node, why)
+            log.warning("node %r turned away: %s", hello.node[:NAME_SHOWN_MAX], why)
+            self.on_refused("peer turned away")
             connection.send(HANDSHAKE.encode(TurnedAway(str(why), final)))
             return connection.end("turned away", flush=True)
         connection.send(HANDSHAKE.encode(self.hello()))
@@ -206,7 +219,8 @@ class Peers:
         if not isinstance(said, Hello):
             return "not a node of this cluster"
         if said.cluster != self.config.name:
-            return f"node {said.node} is of cluster {said.cluster}, this is {self.config.name}"
+            node, cluster = said.node[:NAME_SHOWN_MAX], said.cluster[:NAME_SHOWN_MAX]
+            return f"node {node} is of cluster {cluster}, this is {self.config.name}"
         if said.fingerprint != self.config.fingerprint:
             return (
                 f"node {said.node} has other groups, members or protocol options (fingerprint {said.fingerprint}, "
@@ -214,9 +228,11 @@ class Peers:
             )
         return self.identity.why_not(said.node, said.disk, said.rejoins) if said.node in self.all else None
 
-    def _begin(self, peer: Peer, connection: Connection, hello: Hello | None) -> None:
+    def _begin(self, peer: Peer, connection: Connection, hello: Hello | None) -> bool:
         if hello is not None and not peer.takes(hello):
-            return connection.end("an old session")
+            self.on_refused("old session of a peer")
+            connection.end("an old session")
+            return False
         before, peer.connection = peer.connection, connection
         if before is not None:
             before.end("a newer session")
@@ -225,8 +241,11 @@ class Peers:
         peer.sessions += 1
         log.info("peer %s: session %d of incarnation %d", peer.name, peer.session, peer.incarnation)
         self.on_session(peer)
+        return True
 
     def _on_end(self, peer: Peer, connection: Connection, why: str) -> None:
+        if connection.fault:
+            self.on_refused(f"{connection.fault} of a peer")
         if peer.connection is connection:
             peer.connection = None
             peer.outgoing.clear()

@@ -6,8 +6,12 @@ A ballot names a period during which one process leads its group (paper 001, sec
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Annotated
 
-Ballot = int
+from braidcast.core.message import between
+
+BALLOT_MAX = 1 << 62
+Ballot = Annotated[int, between(0, BALLOT_MAX)]
 Vector = tuple[Ballot, ...]
 """One ballot per destination group, in the order of the destinations."""
 

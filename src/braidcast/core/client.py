@@ -6,10 +6,10 @@ A client is a process id outside the topology; replies are sent to it like any o
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from braidcast.core.ballots import Ballot
-from braidcast.core.message import message
+from braidcast.core.message import Count, between, message
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group
 
@@ -21,9 +21,9 @@ class MessageId(NamedTuple):
     numbers which it has seen expire, whoever comes with them.
     """
 
-    client: int
-    session: int
-    seq: int
+    client: Annotated[int, between(0, (1 << 63) - 1)]
+    session: Count
+    seq: Count
 
     def __str__(self) -> str:
         return f"{self.client}.{self.session}.{self.seq}"
@@ -43,10 +43,10 @@ class Multicast:
     id: MessageId
     dest: Dest
     payload: bytes = b""
-    complete_below: int = 1
-    batch_first: int = 0
-    batch_count: int = 0
-    batch_complete_below: int = 0
+    complete_below: Count = 1
+    batch_first: Count = 0
+    batch_count: Count = 0
+    batch_complete_below: Count = 0
 
 
 @message

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 try:
     import msgspec
@@ -33,6 +33,16 @@ def message(cls: type[T]) -> type[T]:
         cls.__name__, (msgspec.Struct,), namespace, frozen=True, array_like=True, gc=False, tag=True
     )
     return made
+
+
+def between(low: int, high: int) -> Any:
+    """The bounds of a number in a message, for `Annotated`: a codec refuses what lies outside, so that no sum of what
+    comes in can leave what goes out. Without msgspec there is no codec, and nothing is bounded."""
+    return None if msgspec is None else msgspec.Meta(ge=low, le=high)
+
+
+Count = Annotated[int, between(0, 1 << 62)]
+"""How many, or the how many-th; a number with room to count on."""
 
 
 def field_names(kind: type) -> tuple[str, ...]:

@@ -170,7 +170,12 @@ class Process:
         to_self = self.to_self
         while to_self:
             own = to_self.popleft()
-            inputs[type(own)](self.me, own)
+            try:
+                handler = inputs[type(own)]
+            except KeyError:  # an answer to a client that bears the name of this process
+                self.refuse("no handler")
+                continue
+            handler(self.me, own)
 
 
 def _handlers(cls: type, prefix: str) -> dict[type, str]:

@@ -6,10 +6,16 @@ start at 1.
 
 from __future__ import annotations
 
-Timestamp = int
+from typing import Annotated
+
+from braidcast.core.message import between
 
 GROUP_BITS = 10
 GROUPS_MAX = 1 << GROUP_BITS
+CLOCK_MAX = 1 << 52
+"""A clock that ticks every microsecond gets there in a century."""
+Clock = Annotated[int, between(0, CLOCK_MAX)]
+Timestamp = Annotated[int, between(0, CLOCK_MAX << GROUP_BITS)]
 
 
 def timestamp(clock: int, group: int) -> Timestamp:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
+from typing import Annotated
 
 from braidcast.core.ballots import PIDS_MAX
 from braidcast.core.errors import TopologyError
+from braidcast.core.message import between
 from braidcast.core.timestamps import GROUPS_MAX
 
 Pid = int
 """A process of the topology, or a client, which no topology lists."""
 Pids = tuple[Pid, ...]
-Group = int
+Group = Annotated[int, between(0, GROUPS_MAX - 1)]
 Dest = tuple[Group, ...]
 """A set of destination groups: ascending, no group twice."""
 

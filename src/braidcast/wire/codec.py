@@ -16,6 +16,9 @@ import msgspec
 from braidcast.core.errors import BraidcastError
 from braidcast.core.topology import Pid, Pids
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that it cannot read; text and depth have errors of their own."""
+
 Item = tuple[Pid, Pids, Any]
 """Who says it, to which of the receiver's processes, and what."""
 
@@ -40,12 +43,12 @@ class Codec:
         """The items of a frame."""
         try:
             return self._items.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise Undecodable(f"a frame that cannot be read: {error}") from None
 
     def decode_one(self, body: bytes) -> Any:
         """A single message."""
         try:
             return self._one.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise Undecodable(f"a message that cannot be read: {error}") from None

@@ -46,27 +46,36 @@ class Connection(asyncio.Protocol):
         self.silent_pulses = 0
         self.why: str | None = None
         """Why it ended; None while it lives."""
+        self.fault = ""
+        """What the other side did wrong, if that is why: a few words without numbers, to be counted by."""
 
     # -- asyncio's side ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The stream is there."""
         self.transport = cast(asyncio.Transport, transport)  # uvloop's transports are of no such class
+        if self.why is not None:
+            return self.transport.abort()
         self.transport.set_write_buffer_limits(high=self.limits.buffer_bytes_max)
         if self.on_made is not None:
             self.on_made(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""
+        if self.why is not None:
+            return
         self.heard = True
+        wrong: FrameError | None = None
         try:
             bodies = self.reader.feed(data)
         except FrameError as error:
-            return self.end(str(error))
+            bodies, wrong = error.bodies, error
         for body in bodies:
+            self.on_body(self, body)
             if self.why is not None:
                 return
-            self.on_body(self, body)
+        if wrong is not None:
+            self.end(str(wrong), fault=wrong.kind)
 
     def eof_received(self) -> bool:
         """The other side has nothing more to say."""
@@ -98,7 +107,8 @@ class Connection(asyncio.Protocol):
         if self.why is not None or self.transport is None:
             return
         if self.unread_bytes + len(body) > self.limits.buffer_bytes_max:
-            return self.end(f"the other side does not read: {self.unread_bytes:,} bytes wait for it")
+            why = f"the other side does not read: {self.unread_bytes:,} bytes wait for it"
+            return self.end(why, fault="does not read")
         self.transport.write(frame(self.sent, body))
         self.sent += 1
 
@@ -109,13 +119,15 @@ class Connection(asyncio.Protocol):
         self.silent_pulses = 0 if self.heard else self.silent_pulses + 1
         self.heard = False
         if self.silent_pulses > silent_pulses_max:
-            return self.end("the other side is silent")
+            return self.end("the other side is silent", fault="silent")
         if self.sent == self.sent_at_pulse:
             self.send(b"")
         self.sent_at_pulse = self.sent
 
-    def end(self, why: str, *, flush: bool = False) -> None:
+    def end(self, why: str, *, fault: str = "", flush: bool = False) -> None:
         """End it; with `flush`, after what was written has left."""
+        if self.why is None:
+            self.fault = fault
         if self.transport is not None and self.why is None:
             if flush:
                 self.transport.close()

@@ -27,6 +27,13 @@ NUMBERS = 1 << 32
 class FrameError(BraidcastError):
     """The other side sent what is no frame, or not the next one."""
 
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        """In few words and without numbers: what it is counted as."""
+        self.bodies: list[bytes] = []
+        """Of the good frames that came with it, before it."""
+
 
 def frame(number: int, body: bytes) -> bytes:
     """`body` as the frame of that number."""
@@ -45,7 +52,7 @@ class FrameReader:
         self.buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The bodies of the frames that are complete now."""
+        """The bodies of the frames that are complete now; the same ones however the stream is cut."""
         if not self.buffer:
             bodies, end = self._cut(data)
             if end < len(data):
@@ -66,17 +73,26 @@ class FrameReader:
     def _length_at(self, data: bytes | bytearray, at: int) -> int:
         magic, version, length, number, _ = _HEADER.unpack_from(data, at)
         if magic != MAGIC:
-            raise FrameError("not a frame of braidcast")
+            raise FrameError("foreign frame", "not a frame of braidcast")
         if version != VERSION:
-            raise FrameError(f"frame format {version}, this is {VERSION}: run the same version on all sides")
+            what = f"frame format {version}, this is {VERSION}: run the same version on all sides"
+            raise FrameError("frame of another format", what)
         if length > self.body_bytes_max:
-            raise FrameError(f"a frame of {length:,} bytes; at most {self.body_bytes_max:,} are taken")
+            what = f"a frame of {length:,} bytes; at most {self.body_bytes_max:,} are taken"
+            raise FrameError("frame too large", what)
         if number != self.number:
-            raise FrameError(f"frame number {number} instead of {self.number}")
+            raise FrameError("frame out of turn", f"frame number {number} instead of {self.number}")
         return int(length)
 
     def _cut(self, data: bytes | bytearray) -> tuple[list[bytes], int]:
         bodies: list[bytes] = []
+        try:
+            return bodies, self._cut_into(bodies, data)
+        except FrameError as error:
+            error.bodies = bodies
+            raise
+
+    def _cut_into(self, bodies: list[bytes], data: bytes | bytearray) -> int:
         at, size = 0, len(data)
         while size - at >= HEADER_BYTES:
             begin = at + HEADER_BYTES
@@ -86,9 +102,9 @@ class FrameReader:
             body = bytes(data[begin:end])
             crc = crc32(body, crc32(data[at : begin - 4]))
             if crc != int.from_bytes(data[begin - 4 : begin], "little"):
-                raise FrameError("a frame with a wrong checksum")
+                raise FrameError("frame with a wrong checksum", "a frame with a wrong checksum")
             self.number = (self.number + 1) % NUMBERS
             if body:
                 bodies.append(body)
             at = end
-        return bodies, at
+        return at

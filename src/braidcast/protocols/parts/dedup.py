@@ -16,9 +16,10 @@ nobody who takes them from a clock.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 
 from braidcast.core.client import MessageId, Multicast
-from braidcast.core.message import message
+from braidcast.core.message import Count, message
 from braidcast.core.timestamps import Timestamp
 
 
@@ -27,9 +28,9 @@ class SessionState:
     """One session as it travels in snapshots and checkpoints."""
 
     client: int
-    session: int
-    complete_below: int
-    delivered: tuple[tuple[int, Timestamp], ...]
+    session: Count
+    complete_below: Count
+    delivered: tuple[tuple[Count, Timestamp], ...]
     newest: Timestamp
 
 
@@ -39,10 +40,15 @@ class DedupState:
 
     sessions: tuple[SessionState, ...] = ()
     expired: tuple[SessionState, ...] = ()
-    floors: tuple[tuple[int, int], ...] = ()
-    batched: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    floors: tuple[tuple[int, Count], ...] = ()
+    batched: tuple[tuple[int, Count, tuple[Count, ...]], ...] = ()
     """Client, session, and the edges of the intervals."""
-    floor_of_forgotten: int = 0
+    floor_of_forgotten: Count = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its intervals are some: disjoint, ascending, each with a start and an end."""
+        return all(len(edges) % 2 == 0 and all(a < b for a, b in pairwise(edges)) for _, _, edges in self.batched)
 
 
 class Session:

@@ -8,6 +8,7 @@ ask for. Both travel in pieces.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 
 from braidcast.core.application import Restored, Snapshot, SnapshotWanted
 from braidcast.core.ballots import leader_of
@@ -110,6 +111,9 @@ class CatchingUp(Ordering):
                 if note := self.note:
                     note(Redelivered(known.id, known.gts))
                 continue
+            if self.has_delivered(known.id):
+                self.refuse("resend at a second timestamp")
+                break
             entry = self.entry_for(known.id, known.dest)
             if entry.phase < ACCEPTED:
                 entry.body = known.body
@@ -144,6 +148,8 @@ class CatchingUp(Ordering):
         known: list[Known] = []
         for piece in parts:
             known += piece.known
+        if not self.can_follow(known, c.gts) or not parts[0].dedup.is_whole:
+            return self.refuse("snapshot that cannot be")
         state = b"".join([piece.state for piece in parts])
         record = Transferred(c.gts, state, tuple(known), parts[0].dedup, c.collected)
         self.persist(record)
@@ -154,6 +160,12 @@ class CatchingUp(Ordering):
             note(SnapshotInstalled(self.group, c.gts))
         if self.early:
             self.deliver_committed()
+
+    def can_follow(self, known: list[Known], gts: Timestamp) -> bool:
+        """Whether these were delivered in this order, up to `gts`, and none lacks its body."""
+        timestamps = [0, *[k.gts for k in known], gts + 1]
+        whole = all(k.phase == COMMITTED and k.body is not None for k in known)
+        return whole and all(before < after for before, after in pairwise(timestamps))
 
     def redo_transferred(self, r: Transferred) -> None:
         """Everything up to `r.gts` counts as delivered; what is not collected is kept for other groups."""

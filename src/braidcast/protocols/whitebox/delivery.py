@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from braidcast.core.application import Delivered
 from braidcast.core.ballots import PID_MASK
-from braidcast.core.client import Reply
+from braidcast.core.client import MessageId, Reply
 from braidcast.core.timestamps import GROUP_BITS
 from braidcast.core.topology import Pid
 from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, LEADER, RECOVERING, START, Entry
@@ -69,12 +69,22 @@ class Delivery(State):
         if d.gts <= self.max_delivered_gts:
             return self.refuse("deliver again")
         entry = self.entries.get(d.id)
+        if self.has_delivered(d.id):
+            return self.refuse("deliver at a second timestamp")
         if d.prev_gts > self.max_delivered_gts or entry is None or not self.find_body(entry):
             return self.ask_for_missed(sender)
         self.learn_committed(entry, d.lts, d.gts)
         self.deliver_next(entry)
         if self.early:
             self.deliver_committed()
+
+    def has_delivered(self, id: MessageId) -> bool:
+        """Whether `id` was delivered at a timestamp that is still known. Not by the client's word (`complete_below`):
+        a follower that took it would miss for ever what its leader delivers all the same."""
+        entry = self.entries.get(id)
+        if entry is not None:
+            return 0 < entry.gts <= self.max_delivered_gts
+        return bool(self.dedup.delivered_at(id))
 
     def find_body(self, entry: Entry) -> bool:
         """Whether the body is here: accepted, or in the ACCEPT of this very ballot; another may be from a client that

@@ -5,12 +5,17 @@ Line numbers are those of paper 001, Figure 4.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from braidcast.core.ballots import Ballot, Vector
 from braidcast.core.client import MessageId, Multicast
-from braidcast.core.message import message
-from braidcast.core.timestamps import Timestamp
+from braidcast.core.message import Count, between, message
+from braidcast.core.timestamps import Clock, Timestamp
 from braidcast.core.topology import Dest, Group
 from braidcast.protocols.parts.dedup import DedupState
+
+PHASE_MAX = 4
+"""`entry.py` names them."""
 
 
 @message
@@ -22,11 +27,11 @@ class Known:
 
     id: MessageId
     dest: Dest
-    phase: int
+    phase: Annotated[int, between(0, PHASE_MAX)]
     lts: Timestamp
     gts: Timestamp
     body: Multicast | None = None
-    number: int = 0
+    number: Count = 0
 
 
 # -- normal case ------------------------------------------------------------------------------------------------------
@@ -52,7 +57,7 @@ class Accept:
     ballot: Ballot
     lts: Timestamp
     body: Multicast | None
-    number: int = 0
+    number: Count = 0
 
 
 @message
@@ -62,7 +67,7 @@ class AcceptAck:
     id: MessageId
     group: Group
     vector: Vector
-    issued: int = 0
+    issued: Count = 0
 
 
 @message
@@ -107,15 +112,15 @@ class SnapshotChunk:
 
     ballot: Ballot
     gts: Timestamp
-    serial: int
-    part: int
-    parts: int
+    serial: Count
+    part: Count
+    parts: Count
     state: bytes
     known: tuple[Known, ...]
     dedup: DedupState
     collected: Timestamp
-    issued: int = 0
-    undelivered: tuple[int, ...] = ()
+    issued: Count = 0
+    undelivered: tuple[Count, ...] = ()
 
 
 @message
@@ -130,8 +135,8 @@ class SnapshotBase:
     known: tuple[Known, ...]
     dedup: DedupState
     collected: Timestamp
-    issued: int
-    undelivered: tuple[int, ...]
+    issued: Count
+    undelivered: tuple[Count, ...]
 
 
 # -- leader recovery --------------------------------------------------------------------------------------------------
@@ -176,7 +181,7 @@ class NewLeaderAck:
 
     ballot: Ballot
     cballot: Ballot
-    clock: int
+    clock: Clock
     gts: Timestamp
     collected: Timestamp
     known: tuple[Known, ...]
@@ -208,16 +213,16 @@ class NewState:
     """
 
     ballot: Ballot
-    serial: int
-    part: int
-    parts: int
-    clock: int
+    serial: Count
+    part: Count
+    parts: Count
+    clock: Clock
     known: tuple[Known, ...]
     dropped: tuple[MessageId, ...]
-    issued: int
-    proposed: tuple[int, ...]
+    issued: Count
+    proposed: tuple[Count, ...]
     collected: Timestamp
-    life: int = 0
+    life: Count = 0
 
 
 @message
@@ -232,7 +237,7 @@ class NewStateAck:
 class Rejoin:
     """A member that lost its disk wants its vote back; `life` names this life of it."""
 
-    life: int
+    life: Count
 
 
 # -- liveness and collection ------------------------------------------------------------------------------------------
@@ -302,7 +307,7 @@ class Started:
 class Forgot:
     """The disk was lost, and an operator said so: this process has no vote until it is restored, in whatever life."""
 
-    life: int
+    life: Count
 
 
 @message
@@ -325,7 +330,7 @@ class Accepted:
 
     body: Multicast
     lts: Timestamp
-    clock: int
+    clock: Clock
 
 
 @message
@@ -333,7 +338,7 @@ class Installed:
     """Lines 44-55 and 59-61, as the difference to what was durable before."""
 
     ballot: Ballot
-    clock: int
+    clock: Clock
     known: tuple[Known, ...]
     dropped: tuple[MessageId, ...]
 
@@ -371,14 +376,14 @@ class Checkpoint:
 
     ballot: Ballot
     cballot: Ballot
-    clock: int
+    clock: Clock
     gts: Timestamp
     collected: Timestamp
     known: tuple[Known, ...]
     repeated: tuple[tuple[MessageId, tuple[int, ...]], ...]
     dedup: DedupState
     snapshot: Transferred | None
-    life: int = 0
+    life: Count = 0
     votes_from: Timestamp = 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from braidcast.core.application import Connected
 from braidcast.core.ballots import PID_MASK, leader_of, leaders_of
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
-from braidcast.core.timestamps import GROUP_BITS
+from braidcast.core.timestamps import GROUP_BITS, GROUPS_MAX
 from braidcast.core.topology import Pid
 from braidcast.protocols.whitebox.delivery import Delivery
 from braidcast.protocols.whitebox.entry import (
@@ -26,6 +26,7 @@ from braidcast.protocols.whitebox.entry import (
 from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Accepted, Committed, Forwarded, Retried
 
 BATCH_MESSAGES_MAX = 1 << 20
+GROUP_MASK = GROUPS_MAX - 1
 
 
 class Ordering(Delivery):
@@ -37,6 +38,8 @@ class Ordering(Delivery):
 
     def on_multicast(self, sender: Pid, m: Multicast) -> None:
         """Lines 3-9; a follower points a client to the leader."""
+        if m.id.client in self.home:
+            return self.refuse("multicast in a process's name")
         if self.status is LEADER:
             self.propose(sender, m)
         elif sender in self.home:
@@ -46,6 +49,8 @@ class Ordering(Delivery):
 
     def on_forwarded(self, sender: Pid, f: Forwarded) -> None:
         """A follower passed on what a client sent it; it is passed on once."""
+        if f.body.id.client in self.home:
+            return self.refuse("multicast in a process's name")
         if self.status is LEADER:
             self.propose(f.body.id.client, f.body)
         else:
@@ -130,6 +135,11 @@ class Ordering(Delivery):
             return self.refuse("accept from another than its leader")
         if a.group == self.group and a.ballot < self.cballot:
             return self.refuse("accept of an old ballot")
+        body = a.body
+        if body is not None and (body.id != a.id or body.dest != a.dest):
+            return self.refuse("accept with the body of another message")
+        if a.lts <= 0 or a.lts & GROUP_MASK != a.group:
+            return self.refuse("accept with the timestamp of another group")
         entry = self.entries.get(a.id)
         if entry is None or not entry.dest:
             if self.dedup.delivered_at(a.id) is not None:

@@ -148,7 +148,8 @@ class Recovery(Collection):
         if b.ballot != self.ballot or self.merged is None or self.home.get(sender) != self.group:
             return self.refuse("bodies of another ballot")
         for body in b.bodies:
-            self.bodies[body.id] = body
+            if (known := self.merged.get(body.id)) is not None and known.dest == body.dest:
+                self.bodies[body.id] = body
         if all(id in self.bodies or self.has_body(id) for id in self.merged):
             self.install_merged()
 
@@ -224,6 +225,8 @@ class Recovery(Collection):
         known: list[Known] = []
         for piece in whole:
             known += piece.known
+        if any(k.body is None and not self.has_body(k.id) for k in known):
+            return self.refuse("state without what is missing")
         record = Installed(s.ballot, s.clock, tuple(known), whole[0].dropped)
         self.persist(record)
         self.install(record)

@@ -191,8 +191,8 @@ class State(Process):
         )
 
     def concerns(self, known: Iterable[Known]) -> bool:
-        """Whether all of these are for destinations that exist, this group among them."""
-        return all(self.group in k.dest and self.topology.has_groups(k.dest) for k in known)
+        """Whether all of these are for destinations that exist, this group among them, and can be what they say."""
+        return all(self.group in k.dest and self.topology.has_groups(k.dest) and is_sound(k) for k in known)
 
     def adopt_known(self, known: Known) -> Entry:
         """Take over what another process knows; COMMITTED is sticky (B2)."""
@@ -213,3 +213,10 @@ class State(Process):
     def comes_from_its_leader(self, sender: Pid, b: Ballot) -> bool:
         """Whether `b` is a ballot of this group and `sender` its leader."""
         return leader_of(b) == sender and self.home.get(sender) == self.group
+
+
+def is_sound(k: Known) -> bool:
+    """Whether it is accepted or committed, has the timestamps of that, and its own body if any."""
+    if k.body is not None and (k.body.id != k.id or k.body.dest != k.dest):
+        return False
+    return 0 < k.lts <= k.gts if k.phase == COMMITTED else k.phase == ACCEPTED and k.lts > 0 and not k.gts
