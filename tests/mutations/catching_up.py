@@ -203,7 +203,10 @@ CATCHING_UP = [
         "31-twice",
         "resend_twice",
         "A resend delivers again what was delivered.",
-        (Edit(CatchingUp.on_resend, "if known.gts <= self.max_delivered_gts:", "if False:"),),
+        (
+            Edit(CatchingUp.on_resend, "if known.gts <= self.max_delivered_gts:", "if False:"),
+            Edit(CatchingUp.on_resend, "if self.has_delivered(known.id):", "if False:"),
+        ),
         killer=ONE_ELECTION,
     ),
     Mutant(

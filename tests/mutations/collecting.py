@@ -13,6 +13,7 @@ from braidcast.protocols.whitebox.election import Election
 from braidcast.protocols.whitebox.ordering import Ordering
 from braidcast.protocols.whitebox.process import WhiteBox
 from braidcast.protocols.whitebox.recovery import Recovery
+from braidcast.protocols.whitebox.state import State
 
 NO_FLOOR = Edit(Collection.collect, "floor = min(floor, self.durably_applied())", "floor = self.durably_applied()")
 NO_RULE_B = Edit(Collection.collect, "min([floor, *(self.stable.get(g, 0) for g in dest if g != self.group)])", "floor")
@@ -201,7 +202,7 @@ COLLECTING = [
         "22",
         "duplicates_are_new",
         "The dedup table is not consulted: a duplicate of what is collected is ordered again.",
-        (Edit(Ordering.may_propose, "if delivered_at is not None:", "if False:"),),
+        (Edit(Ordering.may_propose, "if delivered_at is not None and", "if False and"),),
         killer=InScenario("duplicate_after_collection"),
     ),
     Mutant(
@@ -224,7 +225,7 @@ COLLECTING = [
         "22-leader",
         "leader_is_refused_as_a_client",
         "The leader of another group is refused because the client's session is expired here.",
-        (Edit(Ordering.may_propose, "sender not in self.home and ", ""),),
+        (Edit(Ordering.may_propose, "if is_asked is None and self.dedup", "if self.dedup"),),
         killer=InScenario("session_expires_in_one_group"),
     ),
     Mutant(
@@ -233,5 +234,40 @@ COLLECTING = [
         "The table of an expired session goes although a member that is behind may hold something of it as ACCEPTED.",
         (Edit(Collection.on_sweep, "self.dedup.bury(self.everywhere)", "self.dedup.bury(1 << 62)"),),
         killer=InScenario("expired_tombstone_in_a_vote"),
+    ),
+    Mutant(
+        "22-late",
+        "late_retry_is_believed",
+        "A leader of another group is believed whatever it says, and however late.",
+        (Edit(Ordering.on_retry, "is_asked=not self.is_late(group, r.ballot, r.lts)", "is_asked=True"),),
+        killer=InScenario("late_retry_of_the_expired"),
+    ),
+    Mutant(
+        "22-late-ballot",
+        "late_by_timestamp_only",
+        "The retry of a deposed leader is late only if its timestamp is below what is stable.",
+        (Edit(State.is_late, "b < self.stable_in.get(group, 0) or ", ""),),
+        killer=InScenario("late_retry_above_what_is_stable"),
+    ),
+    Mutant(
+        "22-late-timestamp",
+        "late_by_ballot_only",
+        "A retry is late only if its leader is deposed.",
+        (Edit(State.is_late, " or lts <= self.stable.get(group, 0)", ""),),
+        killer=InScenario("late_retry_in_one_ballot"),
+    ),
+    Mutant(
+        "22-late-log",
+        "stability_is_not_kept",
+        "A restart forgets up to where other groups had delivered what was collected.",
+        (Edit(Collection.redo_trimmed, "    self.learn_stable(r.stable)\n", ""),),
+        killer=InScenario("late_retry_in_one_ballot"),
+    ),
+    Mutant(
+        "22-late-checkpoint",
+        "checkpoint_without_stability",
+        "A checkpoint forgets up to where other groups had delivered what was collected.",
+        (Edit(WhiteBox.redo_checkpoint, "    self.learn_stable(r.stable)\n", ""),),
+        killer=InScenario("late_retry_after_a_checkpoint"),
     ),
 ]

@@ -55,7 +55,10 @@ DELIVERING = [
         "11",
         "deliver_below_the_mark",
         "Line 25's `max_delivered_gts < gts` is left out.",
-        (Edit(Delivery.on_deliver, "if d.gts <= self.max_delivered_gts:", "if False:"),),
+        (
+            Edit(Delivery.on_deliver, "if d.gts <= self.max_delivered_gts:", "if False:"),
+            Edit(Delivery.on_deliver, "if self.has_delivered(d.id):", "if False:"),
+        ),
         killer=ONE_ELECTION,
     ),
     Mutant(

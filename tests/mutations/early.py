@@ -228,6 +228,7 @@ EARLY = [
             Edit(
                 Recovery.merge_votes, "known.phase == COMMITTED or", "known.phase == COMMITTED or known.phase == 1 or"
             ),
+            Edit(State.concerns, " and is_sound(k)", ""),
         ),
         killer=InCampaign("collecting", 2),
         violates=ORDER,

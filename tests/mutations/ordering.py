@@ -206,8 +206,8 @@ ORDERING = [
         (
             Edit(
                 Ordering.propose,
-                "elif sender not in self.home:",
-                "elif sender not in self.home or entry.phase == COMMITTED:",
+                "elif is_asked is None:",
+                "elif is_asked is None or entry.phase == COMMITTED:",
             ),
         ),
         killer=InCampaign("collecting", 2),
@@ -258,7 +258,7 @@ ORDERING = [
         "27-collected",
         "accept_what_is_collected",
         "An ACCEPT makes an entry for a message that is collected here.",
-        (Edit(Ordering.on_accept, "if self.dedup.delivered_at(a.id) is not None:", "if False:"),),
+        (Edit(Ordering.on_accept, "if self.dedup.delivered_at(a.id) or self.is_behind(a):", "if False:"),),
         killer=InScenario("late_accept_of_the_collected"),
     ),
     Mutant(
@@ -293,7 +293,7 @@ ORDERING = [
         "27-expired",
         "expired_session",
         "A message of an expired session is taken for new.",
-        (Edit(Ordering.may_propose, "if sender not in self.home and self.dedup.is_expired(m.id):", "if False:"),),
+        (Edit(Ordering.may_propose, "if is_asked is None and self.dedup.is_expired(m.id):", "if False:"),),
         killer=InScenario("expired_session"),
     ),
     Mutant(

@@ -30,11 +30,7 @@ RECOVERING = [
                 "known = tuple([self.known(entry, with_body=True) for entry in piece"
                 " if self.stable.get((-1, entry.id), self.cballot) == self.cballot])",
             ),
-            Edit(
-                Election.on_beat,
-                "sorted(self.stable.items())",
-                "sorted([i for i in self.stable.items() if type(i[0]) is int])",
-            ),
+            Edit(Election.on_beat, "self.stability(self.stable)", "()"),
         ),
         killer=InScenario("stale_delivered"),
     ),

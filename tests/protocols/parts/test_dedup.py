@@ -277,3 +277,25 @@ class AgainstASet(RuleBasedStateMachine):
 
 AgainstASet.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestAgainstASet = AgainstASet.TestCase
+
+
+@given(
+    units=st.lists(st.tuples(st.integers(1, 12), st.integers(0, 8), st.integers(1, 4)), min_size=20, max_size=120),
+    sweeps=st.sets(st.integers(0, 120)),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_when_tables_of_expired_sessions_are_cleared_changes_no_answer(
+    units: list[tuple[int, int, int]], sweeps: set[int]
+) -> None:
+    """Two replicas deliver the same; one clears at moments of its own, the other never."""
+    swept, unswept = DedupTable(), DedupTable()
+    for number, (client, first, count) in enumerate(units, 1):
+        m = Multicast(MessageId(client, 1, number), (0,), b"", 1, first, count)
+        answers = []
+        for table in (swept, unswept):
+            answers.append((table.is_expired(m.id), table.add(m, number)))
+            if len(table.sessions) > 1:
+                table.expire_oldest(1)
+        assert answers[0] == answers[1]
+        if number in sweeps:
+            swept.bury(number)

@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from braidcast.core.application import Delivered
+from braidcast.core.ballots import ballot
 from braidcast.core.client import MessageId, Multicast
 from braidcast.core.process import Outbox
 from braidcast.core.timestamps import Timestamp, timestamp
 from braidcast.core.topology import Pid, Topology
 from braidcast.protocols.whitebox import Options, WhiteBox
 from braidcast.protocols.whitebox.entry import Entry
-from braidcast.protocols.whitebox.messages import Beat, Suspect
+from braidcast.protocols.whitebox.messages import Beat, Retry, Suspect
 
 CLIENT = 100
 """A process id outside every topology of these tests."""
@@ -206,6 +207,12 @@ def _matches(flight: tuple[Pid, Pid, Any], sender: Pid | None, receiver: Pid | N
         and (receiver is None or flight[1] == receiver)
         and (kind is None or type(flight[2]) is kind)
     )
+
+
+def retry(bench: Bench, pid: Pid, m: Multicast, clock: int = 1) -> Retry:
+    """What `pid`, which leads its group in ballot 0, asks other groups; its own timestamp has `clock`."""
+    group = bench.topology.group_of[pid]
+    return Retry(m, ballot(0, pid), ts(clock, group))
 
 
 def ts(clock: int, group: int = 0) -> Timestamp:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.protocols.whitebox.harness import Bench, ts, unit
+from tests.protocols.whitebox.harness import Bench, retry, ts, unit
 
 from braidcast.core.application import Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.client import Reply
@@ -255,7 +255,7 @@ def test_snapshot_carries_what_other_groups_may_still_ask_for() -> None:
     bench.drop()
     bench.down = {0}
     bench.elect(2)
-    bench.step(2, 3, shared)
+    bench.step(2, 3, retry(bench, 3, shared))
     assert [a.lts for _, r, a in bench.queue if r == 3 and hasattr(a, "lts")] == [bench.entry(0, shared).lts]
 
 

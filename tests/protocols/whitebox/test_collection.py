@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.protocols.whitebox.harness import CLIENT, OPTIONS, Bench, ts, unit
+from tests.protocols.whitebox.harness import CLIENT, OPTIONS, Bench, retry, ts, unit
 
-from braidcast.core.application import Delivered
+from braidcast.core.application import Delivered, Snapshot
+from braidcast.core.ballots import ballot
 from braidcast.core.client import Multicast, Refused, Reply
 from braidcast.core.process import APPLIED_WITH_RECORDS
-from braidcast.protocols.whitebox.messages import Beat, Collected, Heartbeat, Stable, Sweep, Trimmed
+from braidcast.protocols.whitebox.messages import Beat, Collected, Heartbeat, Stable, Sweep, Transferred, Trimmed
+
+B1 = ballot(1, 3)
 
 
 def collect(bench: Bench, *leaders: int) -> None:
@@ -94,7 +97,7 @@ def test_rules_hold_for_a_follower_by_its_leaders_word() -> None:
     bench.run()
     b, gts = bench[0].cballot, bench[0].max_delivered_gts
     bench.step(1, 0, Heartbeat(b, gts, gts, ()))
-    bench.step(1, 0, Heartbeat(b, gts, 0, ((1, gts),)))
+    bench.step(1, 0, Heartbeat(b, gts, 0, ((1, gts, B1),)))
     assert m.id in bench[1].entries
     bench.step(1, 0, Heartbeat(b, gts, gts, ()))
     assert m.id not in bench[1].entries
@@ -213,6 +216,118 @@ def test_leader_of_another_group_is_not_refused_for_an_expired_session() -> None
     assert bench.order(1) == [2]
 
 
+def settle(bench: Bench, leaders: tuple[int, ...] = (0, 3), rounds: int = 30) -> None:
+    """Time passes, and what got stuck is retried."""
+    for _ in range(rounds):
+        bench.now += OPTIONS.heartbeat_ticks
+        for leader in leaders:
+            bench.fire(leader, Beat())
+        bench.run()
+
+
+def test_late_retry_of_what_is_collected_and_forgotten_is_not_new() -> None:
+    """Its session is expired and buried: only what group 1 said of itself tells that it is late."""
+    bench = Bench(3, 3, sessions_max=1)
+    m = unit(1, 0, 1)
+    bench.submit(m)
+    bench.run()
+    settle(bench)
+    for client in (200, 300, 400):
+        bench.submit(unit(1, 0, client=client))
+        bench.run()
+    settle(bench)
+    for pid in range(3):
+        bench.fire(pid, Sweep())
+    assert bench[0].dedup.delivered_at(m.id) is None, "nobody remembers it"
+    bench.step(0, 3, retry(bench, 3, m))
+    assert bench.refused(0, "late retry") == 1
+    assert not bench.queue
+
+
+def test_late_retry_is_known_as_such_after_a_restart_a_checkpoint_and_a_snapshot() -> None:
+    bench = Bench(3, 3, laggard_entries=1)
+    bench.down.add(2)
+    for seq in (1, 2, 3, 4):
+        bench.submit(unit(seq, 0, 1))
+        bench.run()
+    settle(bench)
+    known = bench[0].stability([1])
+    assert known
+    assert bench.revived(0).stability([1]) == known
+    checkpoint = list(bench[0].checkpoint())
+    bench.logs[0] = checkpoint
+    assert bench.revived(0).stability([1]) == known
+    bench.down.clear()
+    bench.fire(0, Beat())
+    bench.run(unless=lambda s, receiver, m: isinstance(m, Heartbeat) and receiver == 1)
+    bench.step(0, 0, Snapshot(bench[0].max_delivered_gts, b"state"))
+    bench.run()
+    assert bench.records(2, Transferred)
+    assert bench.revived(2).stability([1]) == known
+
+
+@pytest.mark.parametrize("lie", ["mark", "given up", "refused"])
+def test_false_word_of_a_client_does_not_block_another_group(lie: str) -> None:
+    """Group 0 takes the client's unit for complete; group 1, where it is under way, waits for it all the same."""
+    bench = Bench(3, 3)
+    if lie == "mark":  # more is complete, it says, than it has sent
+        bench.submit(unit(2, 0, complete_below=2))
+        bench.run()
+        first = unit(1, 0, 1)
+        bench.submit(first)
+        bench.run()
+    elif lie == "given up":
+        first = unit(1, 0, 1)
+        bench.submit(first, 3)
+        bench.run(unless=lambda s, receiver, m: s == 3 and receiver < 3)
+        bench.drop(3, 0)
+        bench.submit(unit(2, 0, complete_below=2))
+        bench.run()
+    else:
+        bench = Bench(3, 3, sessions_max=1)
+        bench.submit(unit(1, 0, 1))
+        bench.run()
+        for client in (200, 300, 400):
+            bench.submit(unit(1, 0, client=client))
+            bench.run()
+        settle(bench)
+        first = unit(2, 0, 1)
+        bench.submit(first)  # group 0 refuses it, and the client goes on in the same session
+        assert bench.told(Refused)
+        bench.submit(unit(3, 0, 1, complete_below=3))
+    settle(bench)
+    other = unit(1, 1, client=900)
+    bench.submit(other)
+    settle(bench)
+    assert other.id in [d.multicast.id for d in bench.delivered[3]]
+    for pid in (0, 3):
+        assert [d.multicast.id for d in bench.delivered[pid]].count(first.id) == 1
+
+
+@pytest.mark.parametrize("mark", [0, 3, 10**6])
+def test_client_that_calls_complete_what_it_has_not_sent_is_refused(mark: int) -> None:
+    bench = Bench(3)
+    m = unit(2, 0, complete_below=mark)
+    bench.submit(m)
+    assert bench.told(Refused) == [Refused(m.id, 0, "complete before it is delivered")]
+
+
+def test_id_used_again_for_other_groups_does_not_block_them_for_ever() -> None:
+    """Its first message must be collected and complete; until then the second one waits, and what is behind it."""
+    bench = Bench(3, 3)
+    bench.submit(unit(1, 0))
+    bench.run()
+    bench.submit(unit(1, 0, 1), 3)
+    bench.run()
+    other = unit(1, 1, client=900)
+    bench.submit(other)
+    settle(bench)
+    assert other.id not in [d.multicast.id for d in bench.delivered[3]]
+    bench.submit(unit(2, 0, complete_below=2))
+    settle(bench, rounds=60)
+    assert other.id in [d.multicast.id for d in bench.delivered[3]]
+
+
 def test_stable_goes_only_to_groups_that_share_messages() -> None:
     """1.6: "stay genuine"."""
     bench = Bench(3, 3, 3)
@@ -227,22 +342,22 @@ def test_stable_goes_only_to_groups_that_share_messages() -> None:
 
 def test_stability_is_asked_back_from_a_leader_only() -> None:
     bench = Bench(3, 3)
-    bench.step(0, 3, Stable(1, ts(4), asks=True))
-    bench.step(1, 3, Stable(1, ts(4), asks=True))
-    assert [(s, m) for s, _, m in bench.queue] == [(0, Stable(0, 0, asks=False))]
+    bench.step(0, 3, Stable(1, ts(4), True, B1))
+    bench.step(1, 3, Stable(1, ts(4), True, B1))
+    assert [(s, m) for s, _, m in bench.queue] == [(0, Stable(0, 0, False, ballot(0, 0)))]
     assert bench[1].stable == {1: ts(4)}
 
 
 def test_stability_never_goes_back() -> None:
     bench = Bench(3, 3)
-    bench.step(0, 3, Stable(1, ts(4), asks=False))
-    bench.step(0, 4, Stable(1, ts(2), asks=False))
+    bench.step(0, 3, Stable(1, ts(4), False, B1))
+    bench.step(0, 4, Stable(1, ts(2), False, ballot(1, 4)))
     assert bench[0].stable == {1: ts(4)}
 
 
 def test_stability_in_the_name_of_another_group_is_refused() -> None:
     bench = Bench(3, 3)
-    bench.step(0, 1, Stable(1, ts(4), asks=False))
+    bench.step(0, 1, Stable(1, ts(4), False, B1))
     assert bench.refused(0, "stability of another group") == 1
     assert not bench[0].stable
 

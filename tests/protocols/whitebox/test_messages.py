@@ -22,6 +22,7 @@ TABLE = DedupState((SessionState(100, 1, 2, ((2, 2049),), 2049),), (), ((100, 1)
 SAMPLES: dict[str, Any] = {
     "Ballot": 65537, "int": 3, "Timestamp": 2049, "Group": 1, "Dest": (0, 1), "Vector": (65537, 3), "bool": True,
     "bytes": b"\x00", "MessageId": BODY.id, "Multicast": BODY, "Multicast | None": BODY, "DedupState": TABLE,
+    "tuple[StableUpto, ...]": ((1, 2048, 65539),),
     "tuple[Known, ...]": (KNOWN,), "tuple[MessageId, ...]": (BODY.id,), "tuple[Multicast, ...]": (BODY,),
     "tuple[int, ...]": (1, 2), "tuple[Count, ...]": (1, 2), "Count": 3, "Clock": 3,
     "Annotated[int, between(0, PHASE_MAX)]": 3, "tuple[tuple[Group, Timestamp], ...]": ((1, 2049),),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.protocols.whitebox.harness import CLIENT, Bench, ts, unit
+from tests.protocols.whitebox.harness import CLIENT, Bench, retry, ts, unit
 
 from braidcast.core.application import Connected
 from braidcast.core.ballots import ballot
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
 from braidcast.protocols.whitebox.entry import PROPOSED
-from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Beat, Deliver, Forwarded, NewState, Sweep
+from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Beat, Deliver, Forwarded, NewState, Retry, Sweep
 
 
 def test_follower_forwards_once_and_redirects_the_client_1_7() -> None:
@@ -113,7 +113,7 @@ def test_sweep_forgets_what_came_early_for_a_message_that_never_came() -> None:
         bench.fire(pid, Sweep())
         assert m.id not in bench[pid].entries
     bench.submit(m, 0)
-    bench.step(3, 0, m)  # the retry of group 0's leader, or of group 3's own
+    bench.step(3, 0, retry(bench, 0, m))  # the retry of group 0's leader, or of group 3's own
     bench.run()
     assert bench.order(1) == [1]
 
@@ -135,7 +135,7 @@ def test_reconnection_to_a_destination_retries_with_the_next_heartbeat_1_4() -> 
     bench.step(0, 0, Connected(4))
     assert not bench.queue, "once, however many sessions come back"
     bench.fire(0, Beat())
-    assert m in [message for _, receiver, message in bench.queue if receiver == 3]
+    assert [r.body for r in bench.in_flight(Retry, 0, 3)] == [m]
     assert {a.id for a in bench.in_flight(Accept)} == {m.id}, "the other message is not for that group"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.protocols.whitebox.harness import CLIENT, Bench, ts, unit
+from tests.protocols.whitebox.harness import CLIENT, Bench, retry, ts, unit
 
 from braidcast.core.application import Delivered
 from braidcast.core.client import Reply
@@ -16,6 +16,7 @@ from braidcast.protocols.whitebox.messages import (
     Forwarded,
     Marked,
     Retried,
+    Retry,
 )
 
 # -- lines 3-9 --------------------------------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ def test_duplicate_multicast_resends_same_lts_line_9() -> None:
     m = unit(1, 0, 1)
     bench.submit(m, 0)
     bench.submit(unit(2, 0, 1), 0)
-    bench.step(0, 3, m)
+    bench.step(0, 3, retry(bench, 3, m))
     assert [a.lts for a in bench.in_flight(Accept, 0, 1)] == [ts(1), ts(2), ts(1)]
     assert bench[0].clock == 2
 
@@ -78,7 +79,7 @@ def test_retry_of_a_delivered_message_is_answered_with_the_same_lts_1_4() -> Non
     m = unit(1, 0, 1)
     bench.submit(m)
     bench.run()
-    bench.step(0, 3, m)
+    bench.step(0, 3, retry(bench, 3, m))
     assert [(a.lts, a.body) for a in bench.in_flight(Accept, 0, 3)] == [(ts(1), None)]
 
 
@@ -360,19 +361,19 @@ def test_retry_asks_the_leader_first_and_then_everybody_1_4() -> None:
     leader.out.now = bench.now
     leader.retry_stuck()
     bench._carry_out(0)
-    assert [receiver for _, receiver, message in bench.queue if message == m] == [3]
+    assert [receiver for _, receiver, message in bench.queue if isinstance(message, Retry)] == [3]
     waited = entry.retry_at - bench.now
     bench.queue.clear()
     leader.retry(entry)
     bench._carry_out(0)
-    assert [receiver for _, receiver, message in bench.queue if message == m] == [3, 4, 5]
+    assert [receiver for _, receiver, message in bench.queue if isinstance(message, Retry)] == [3, 4, 5]
     assert entry.retry_at - bench.now == 2 * waited
 
 
 def test_retry_that_reaches_a_follower_is_refused_in_silence() -> None:
     """1.4: the leader asks all members, so one of them leads; a redirect would help nobody."""
     bench = Bench(3, 3)
-    bench.step(1, 3, unit(1, 0, 1))
+    bench.step(1, 3, retry(bench, 3, unit(1, 0, 1)))
     assert bench.refused(1, "retry sent to a follower") == 1
     assert not bench.answers
     assert not bench.queue

@@ -166,7 +166,7 @@ def test_timers_and_the_drivers_words_come_from_nobody_else(message: Any, sender
 
 def _outsiders_words(b: int) -> list[Any]:
     return [
-        CatchUp(b, 0), HeartbeatAck(b, 0), HeartbeatAck(b + 100, 0), Heartbeat(b, 0, 0, ()), Stable(0, 9, True),
+        CatchUp(b, 0), HeartbeatAck(b, 0), HeartbeatAck(b + 100, 0), Heartbeat(b, 0, 0, ()), Stable(0, 9, True, b),
         PreVote(b, 0), PreVoteAck(b, True, b), NewLeader(b + 1, 0), NewLeaderAck(b, b, 0, 0, 0, ()),
         NewState(b, 1, 0, 1, 0, (), (), 0, (), 0), NewStateAck(b, 0), Pull(b, (unit(1).id,)), Bodies(b, ()),
     ]  # fmt: skip
@@ -245,9 +245,10 @@ class Noise:
             Bodies(b, (self.multicast(),)),
             NewState(b, n, n, self.random.randrange(-1, 4), n, self.known(), (i,), n, (n,), t),
             NewStateAck(b, t),
-            Heartbeat(b, t, self.ts(), ((group, t),)),
+            Heartbeat(b, t, self.ts(), ((group, t, b),)),
             HeartbeatAck(b, t),
-            Stable(group, t, bool(n)),
+            Stable(group, t, bool(n), b),
+            kinds.Retry(self.multicast(), b, t),
             Redirect(i, 0, b),
             Connected(self.pick(0, 3, CLIENT, -1)),
             Snapshot(t, b"s"),

@@ -110,7 +110,9 @@ class DedupTable:
         session = self.sessions.get(id[:2])
         if session is None:
             session = self.sessions[id[:2]] = Session()
-        session.delivered[id[2]] = session.newest = gts
+        session.newest = gts
+        if id[2] >= session.complete_below:  # or its client's word was false, and still says that it is complete
+            session.delivered[id[2]] = gts
         if unit.complete_below > session.complete_below:
             _forget_below(session, unit.complete_below)
         if not unit.batch_count:
@@ -145,8 +147,9 @@ class DedupTable:
             return
         for client in list(self.floors)[: len(self.floors) - keep * 3 // 4]:
             self.floor_of_forgotten = max(self.floor_of_forgotten, self.floors.pop(client))
-        known = self.sessions.keys() | self.expired.keys()
-        self.batched = {key: edges for key, edges in self.batched.items() if key[0] in self.floors or key in known}
+        # By deliveries only: what is left of `expired` depends on when this replica heard what others have delivered.
+        floors, live = self.floors, self.sessions
+        self.batched = {key: edges for key, edges in self.batched.items() if key[0] in floors or key in live}
 
     def bury(self, upto: Timestamp) -> None:
         """Forget expired sessions without a delivery above `upto`, which every replica has delivered."""

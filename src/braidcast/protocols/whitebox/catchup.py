@@ -65,8 +65,9 @@ class CatchingUp(Ordering):
             known = tuple([self.known(e, with_body=True) for e in self.delivered_log if e.phase != COLLECTED])
             undelivered = tuple(sorted([e.number for e in self.pending.in_order() if e.number]))
             self.snapshot_base = SnapshotBase(
-                self.max_delivered_gts, known, self.dedup.export(), self.collected, self.issued, undelivered
-            )
+                self.max_delivered_gts, known, self.dedup.export(), self.collected, self.issued, undelivered,
+                self.stability(self.stable),
+            )  # fmt: skip
             self.deliver(SnapshotWanted(self.max_delivered_gts))
 
     def on_snapshot(self, sender: Pid, s: Snapshot) -> None:
@@ -84,10 +85,10 @@ class CatchingUp(Ordering):
         for part in range(parts):
             state = states[part] if part < len(states) else b""
             piece = pieces[part] if part < len(pieces) else ()
-            rest = base if not part else SnapshotBase(base.gts, (), DedupState(), base.collected, 0, ())
+            rest = base if not part else SnapshotBase(base.gts, (), DedupState(), base.collected, 0, (), ())
             chunk = SnapshotChunk(
                 self.cballot, base.gts, self.serial, part, parts, state, piece, rest.dedup, base.collected,
-                rest.issued, rest.undelivered,
+                rest.issued, rest.undelivered, rest.stable,
             )  # fmt: skip
             self.send(waiting, chunk)
         for follower in waiting:
@@ -151,7 +152,7 @@ class CatchingUp(Ordering):
         if not self.can_follow(known, c.gts) or not parts[0].dedup.is_whole:
             return self.refuse("snapshot that cannot be")
         state = b"".join([piece.state for piece in parts])
-        record = Transferred(c.gts, state, tuple(known), parts[0].dedup, c.collected)
+        record = Transferred(c.gts, state, tuple(known), parts[0].dedup, c.collected, parts[0].stable)
         self.persist(record)
         self.redo_transferred(record)
         self.hold_state(parts[0].issued, parts[0].undelivered)
@@ -173,6 +174,7 @@ class CatchingUp(Ordering):
         self.max_delivered_gts = r.gts
         self.raise_clock(clock_of(r.gts))
         self.dedup.load(r.dedup)
+        self.learn_stable(r.stable)
         self.collected = max(self.collected, r.collected)
         for id in [id for id in self.entries if self.dedup.delivered_at(id) is not None]:
             del self.entries[id]

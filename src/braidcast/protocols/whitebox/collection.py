@@ -10,6 +10,7 @@ STABLE goes only to groups with which undelivered or uncollected messages are sh
 
 from __future__ import annotations
 
+from braidcast.core.ballots import leader_of
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Pid
 from braidcast.protocols.whitebox.catchup import CatchingUp
@@ -52,16 +53,15 @@ class Collection(CatchingUp):
         """Tell the groups with which something is shared what is stable here, and ask the same of them."""
         groups = {g for dest, retained in self.retained.items() if retained for g in dest if g != self.group}
         for group in sorted(groups):
-            self.send(self.topology.groups[group], Stable(self.group, self.stable_here, asks=True))
+            self.send(self.topology.groups[group], Stable(self.group, self.stable_here, True, self.cballot))
 
     def on_stable(self, sender: Pid, s: Stable) -> None:
-        """Rule (b). What was once stable in a group stays so."""
-        if self.home.get(sender) != s.group:
+        """Rule (b)."""
+        if self.home.get(sender) != s.group or leader_of(s.ballot) != sender:
             return self.refuse("stability of another group")
-        if s.gts > self.stable.get(s.group, 0):
-            self.stable[s.group] = s.gts
+        self.learn_stable([(s.group, s.gts, s.ballot)])
         if s.asks and self.status is LEADER:
-            self.send((sender,), Stable(self.group, self.stable_here, asks=False))
+            self.send((sender,), Stable(self.group, self.stable_here, False, self.cballot))
 
     def collect(self, floor: Timestamp) -> None:
         """Remove what the safe rule allows; `floor` is rule (a)."""
@@ -72,7 +72,7 @@ class Collection(CatchingUp):
             if retained and retained[0].gts <= limit:
                 upto.append((dest, limit))
         if upto:
-            record = Trimmed(tuple(upto))
+            record = Trimmed(tuple(upto), self.stability({g for dest, _ in upto for g in dest}))
             self.persist(record)
             for entry in self.trim(record):
                 if note := self.note:
@@ -102,6 +102,7 @@ class Collection(CatchingUp):
 
     def redo_trimmed(self, r: Trimmed) -> None:
         """From the log."""
+        self.learn_stable(r.stable)
         self.trim(r)
 
     def on_sweep(self, sender: Pid, s: Sweep) -> None:

@@ -57,7 +57,7 @@ class Election(Rejoining):
         self.calm_down()
         floor = self.collect_as_leader()
         if self.others:
-            stable = tuple(sorted(self.stable.items()))
+            stable = self.stability(self.stable)
             heartbeat = Heartbeat(self.cballot, self.max_delivered_gts, floor, stable, self.everywhere)
             self.send(self.others, heartbeat)
         self.ask_for_stability()
@@ -108,9 +108,7 @@ class Election(Rejoining):
         if h.gts > self.max_delivered_gts and not self.receives_snapshot():
             self.asked = self.max_delivered_gts
             self.send((sender,), CatchUp(self.cballot, self.max_delivered_gts))
-        for group, gts in h.stable:
-            if gts > self.stable.get(group, 0):
-                self.stable[group] = gts
+        self.learn_stable(h.stable)
         self.everywhere = max(self.everywhere, h.everywhere)
         self.collect(h.floor)
         self.send((sender,), HeartbeatAck(self.ballot, self.durably_applied()))

@@ -34,6 +34,10 @@ class Known:
     number: Count = 0
 
 
+StableUpto = tuple[Group, Timestamp, Ballot]
+"""A quorum of a group delivered durably up to a timestamp, in the words of its leader in a ballot."""
+
+
 # -- normal case ------------------------------------------------------------------------------------------------------
 
 
@@ -42,6 +46,15 @@ class Forwarded:
     """A client's message that reached a follower; goes no further than the leader it is sent to."""
 
     body: Multicast
+
+
+@message
+class Retry:
+    """Line 34, to another group: the leader of `ballot` waits for its timestamp; its own is `lts`."""
+
+    body: Multicast
+    ballot: Ballot
+    lts: Timestamp
 
 
 @message
@@ -121,6 +134,7 @@ class SnapshotChunk:
     collected: Timestamp
     issued: Count = 0
     undelivered: tuple[Count, ...] = ()
+    stable: tuple[StableUpto, ...] = ()
 
 
 @message
@@ -137,6 +151,7 @@ class SnapshotBase:
     collected: Timestamp
     issued: Count
     undelivered: tuple[Count, ...]
+    stable: tuple[StableUpto, ...]
 
 
 # -- leader recovery --------------------------------------------------------------------------------------------------
@@ -254,7 +269,7 @@ class Heartbeat:
     ballot: Ballot
     gts: Timestamp
     floor: Timestamp
-    stable: tuple[tuple[Group, Timestamp], ...]
+    stable: tuple[StableUpto, ...]
     everywhere: Timestamp = 0
 
 
@@ -268,11 +283,12 @@ class HeartbeatAck:
 
 @message
 class Stable:
-    """A quorum of `group` delivered durably up to `gts`; `asks` for the same in return."""
+    """A quorum of `group`, led in `ballot`, delivered durably up to `gts`; `asks` for the same in return."""
 
     group: Group
     gts: Timestamp
     asks: bool
+    ballot: Ballot
 
 
 # -- timers -----------------------------------------------------------------------------------------------------------
@@ -354,9 +370,10 @@ class Marked:
 
 @message
 class Trimmed:
-    """What was delivered for `dest` up to `gts` is collected, for each of these."""
+    """What was delivered for `dest` up to `gts` is collected, for each of these, because of what is `stable`."""
 
     upto: tuple[tuple[Dest, Timestamp], ...]
+    stable: tuple[StableUpto, ...] = ()
 
 
 @message
@@ -368,6 +385,7 @@ class Transferred:
     known: tuple[Known, ...]
     dedup: DedupState
     collected: Timestamp
+    stable: tuple[StableUpto, ...] = ()
 
 
 @message
@@ -385,6 +403,7 @@ class Checkpoint:
     snapshot: Transferred | None
     life: Count = 0
     votes_from: Timestamp = 0
+    stable: tuple[StableUpto, ...] = ()
 
 
 # -- notes ------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from braidcast.protocols.whitebox.entry import (
     START,
     Entry,
 )  # fmt: skip
-from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Accepted, Committed, Forwarded, Retried
+from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Accepted, Committed, Forwarded, Retried, Retry
 
 BATCH_MESSAGES_MAX = 1 << 20
 GROUP_MASK = GROUPS_MAX - 1
@@ -38,12 +38,10 @@ class Ordering(Delivery):
 
     def on_multicast(self, sender: Pid, m: Multicast) -> None:
         """Lines 3-9; a follower points a client to the leader."""
-        if m.id.client in self.home:
+        if m.id.client in self.home or sender in self.home:
             return self.refuse("multicast in a process's name")
         if self.status is LEADER:
-            self.propose(sender, m)
-        elif sender in self.home:
-            self.refuse("retry sent to a follower")  # the leader that retries asks everybody
+            self.propose(m)
         else:
             self.point_to_leader(sender, m)
 
@@ -52,15 +50,27 @@ class Ordering(Delivery):
         if f.body.id.client in self.home:
             return self.refuse("multicast in a process's name")
         if self.status is LEADER:
-            self.propose(f.body.id.client, f.body)
+            self.propose(f.body)
         else:
             self.refuse("forwarded to a follower")
 
-    def propose(self, sender: Pid, m: Multicast) -> None:
-        """Lines 5-9. The local timestamp of a message never changes, whatever happens to it later."""
+    def on_retry(self, sender: Pid, r: Retry) -> None:
+        """The leader of another group waits for this one."""
+        group = self.home.get(sender)
+        if leader_of(r.ballot) != sender or group == self.group or group not in r.body.dest or not r.lts:
+            return self.refuse("retry by another than a leader")
+        if self.status is not LEADER:
+            return self.refuse("retry sent to a follower")  # the leader that retries asks everybody
+        self.propose(r.body, is_asked=not self.is_late(group, r.ballot, r.lts))
+
+    def propose(self, m: Multicast, *, is_asked: bool | None = None) -> None:
+        """Lines 5-9. The local timestamp of a message never changes, whatever happens to it later.
+
+        `is_asked`: another group waits for it (True), or did when it said so (False); None if a client sent it.
+        """
         entry = self.entries.get(m.id)
         if entry is None or entry.phase == START:
-            if not self.may_propose(sender, m):
+            if not self.may_propose(m, is_asked):
                 return
             entry = self.entry_for(m.id, m.dest)
             self.clock += 1
@@ -74,7 +84,7 @@ class Ordering(Delivery):
         elif entry.dest != m.dest:
             self.refuse_client(m, "the id is in use with other destinations")
             return
-        elif sender not in self.home:
+        elif is_asked is None:
             # A client that asks again. Line 9 would answer everybody; the leader's own retry does that in time, and
             # a client that is out of patience with a slow group must not make it slower.
             if entry.phase == COMMITTED and entry.gts <= self.max_delivered_gts:
@@ -82,7 +92,7 @@ class Ordering(Delivery):
             return
         self.send_accept(entry)
 
-    def may_propose(self, sender: Pid, m: Multicast) -> bool:
+    def may_propose(self, m: Multicast, is_asked: bool | None) -> bool:
         """A message that is new, well formed and for this group."""
         dest = m.dest
         entry = self.entries.get(m.id)
@@ -92,12 +102,17 @@ class Ordering(Delivery):
             return self.refuse_client(m, "impossible destinations")
         if not 0 <= m.batch_count <= BATCH_MESSAGES_MAX or m.batch_first < 0:
             return self.refuse_client(m, "impossible batch")
-        if sender not in self.home and self.dedup.is_expired(m.id):
-            # A client only. The leader of another group that asks has not delivered m, so by rule (b) of collection
-            # this group cannot have forgotten it, and refusing would block that group for ever.
+        if not 1 <= m.complete_below <= m.id.seq:
+            return self.refuse_client(m, "complete before it is delivered")
+        if is_asked is False:
+            self.refuse("late retry")
+            return False
+        if is_asked is None and self.dedup.is_expired(m.id):
             return self.refuse_client(m, "expired session")
         delivered_at = self.dedup.delivered_at(m.id)
-        if delivered_at is not None:  # a tombstone: delivered and collected
+        if delivered_at is not None and not (is_asked and delivered_at == 0):
+            # A tombstone: delivered and collected. If only the client says so, and another group waits for it all the
+            # same, the client's word was false, and believing it would block that group for everybody.
             self.refuse("multicast of a collected message")
             self.send((m.id.client,), Reply(m.id, self.group, delivered_at))
             return False
@@ -142,7 +157,7 @@ class Ordering(Delivery):
             return self.refuse("accept with the timestamp of another group")
         entry = self.entries.get(a.id)
         if entry is None or not entry.dest:
-            if self.dedup.delivered_at(a.id) is not None:
+            if self.dedup.delivered_at(a.id) or self.is_behind(a):
                 return self.refuse("accept of a collected message")
             if self.group not in a.dest or a.group not in a.dest or not self.topology.has_groups(a.dest):
                 return self.refuse("accept for another group")
@@ -164,6 +179,15 @@ class Ordering(Delivery):
             self.note_proposed(entry, a)
         if not entry.missing:
             self.acknowledge(entry)
+
+    def is_behind(self, a: Accept) -> bool:
+        """Whether `a`, of which nothing is known here, is about something that its group has delivered or forgotten.
+
+        The own leader may have delivered beyond `a.lts` with the message committed above; then it comes with a resend.
+        """
+        if a.group != self.group:
+            return self.is_late(a.group, a.ballot, a.lts)
+        return a.ballot == self.cballot and a.lts <= self.max_delivered_gts
 
     def acknowledge(self, entry: Entry) -> None:
         """Lines 11-16. An ACCEPT of a ballot that this process has not joined yet waits until it has (B6)."""
@@ -255,7 +279,7 @@ class Ordering(Delivery):
             known = [g for g in dest if g in self.leaders]
             guess = not entry.attempts and len(known) == len(dest)
             to = leaders_of(tuple([self.leaders[g] for g in known])) if guess else self.topology.members(dest)
-            self.send(to, entry.body)
+            self.send(to, Retry(entry.body, self.cballot, entry.lts))
         self.send_accept(entry)
         wait = self.options.retry_ticks << min(entry.attempts, 5)
         entry.retry_at, entry.attempts = self.out.now + wait, entry.attempts + 1

@@ -51,7 +51,7 @@ class WhiteBox(Election):
         return [
             Checkpoint(
                 self.ballot, self.cballot, self.clock, self.max_delivered_gts, self.collected, known, repeated,
-                self.dedup.export(), self.snapshot, self.life, self.votes_from,
+                self.dedup.export(), self.snapshot, self.life, self.votes_from, self.stability(self.stable),
             )
         ]  # fmt: skip
 
@@ -62,6 +62,7 @@ class WhiteBox(Election):
         self.max_delivered_gts, self.collected, self.snapshot = r.gts, r.collected, r.snapshot
         self.dedup.load(r.dedup)
         self.life, self.votes_from = r.life, r.votes_from
+        self.learn_stable(r.stable)
         self.held = UNCOUNTED
         repeated = dict(r.repeated)
         for known in sorted(r.known, key=lambda known: known.gts):

@@ -18,6 +18,7 @@ from braidcast.protocols.whitebox.messages import (
     NewState,
     SnapshotBase,
     SnapshotChunk,
+    StableUpto,
     Transferred,
 )  # fmt: skip
 from braidcast.protocols.whitebox.options import Options
@@ -42,7 +43,7 @@ class State(Process):
         # what was delivered and is not collected
         "collected", "delivered_log", "log_dead", "retained", "snapshot",
         # leader: what the members and the other groups have made durable; hints
-        "acked_at", "applied", "everywhere", "leaders", "stable", "stable_here",
+        "acked_at", "applied", "everywhere", "leaders", "stable", "stable_here", "stable_in",
         # election
         "attempts", "settled_at", "heard_at", "max_ballot", "prevote_ballot", "prevotes", "recovered",
         # leader recovery, at the candidate and at its followers
@@ -100,7 +101,9 @@ class State(Process):
         self.everywhere: Timestamp = 0
         """Up to where every member of this group, the slowest included, delivered durably."""
         self.stable: dict[Group, Timestamp] = {}
-        """Up to where a quorum of each other group delivered durably."""
+        """Up to where a quorum of each other group delivered durably,"""
+        self.stable_in: dict[Group, Ballot] = {}
+        """and the highest ballot of it whose leader has said so."""
         self.stable_here: Timestamp = 0
         self.leaders: dict[Group, Ballot] = {}
         """The highest ballot seen of each group: a guess who leads it (Cur_leader)."""
@@ -159,6 +162,28 @@ class State(Process):
     def delivers_early(self) -> bool:
         """Whether this follower may deliver without its leader's word (protocols.md 1.8)."""
         return self.early and self.status is FOLLOWER
+
+    def learn_stable(self, told: Iterable[StableUpto]) -> None:
+        """What was once stable in a group stays so."""
+        for group, gts, b in told:
+            if gts > self.stable.get(group, 0):
+                self.stable[group] = gts
+            if b > self.stable_in.get(group, 0):
+                self.stable_in[group] = b
+
+    def stability(self, groups: Iterable[Group]) -> tuple[StableUpto, ...]:
+        """What is known to be stable in these groups."""
+        return tuple([(g, self.stable[g], self.stable_in.get(g, 0)) for g in sorted(groups) if g in self.stable])
+
+    def is_late(self, group: Group, b: Ballot, lts: Timestamp) -> bool:
+        """Whether another group has delivered, or its next leaders forgot, what its leader of `b` held at `lts`.
+
+        While a leader has not delivered what it holds at `lts`, nothing from there on is stable in its group (line
+        21), and a leader of a lower ballot than one that spoke of stability is deposed. So what is late may be ignored:
+        if it is not delivered there, the leader of today asks. And what is collected here was stable there (rule (b) of
+        collection), hence whatever is still said of it is late. No word of the client's is needed, which may be false.
+        """
+        return b < self.stable_in.get(group, 0) or lts <= self.stable.get(group, 0)
 
     def entry_for(self, id: MessageId, dest: Dest) -> Entry:
         """The entry of `id`, made if there is none."""
