@@ -32,6 +32,7 @@ class NodeProcess:
     """What is known of the process of a node."""
 
     name: str
+    config: Path
     pid_file: Path
     output: Path
 
@@ -40,14 +41,19 @@ class NodeProcess:
         """Of the process if it runs; None otherwise."""
         try:
             pid = int(self.pid_file.read_text())
+            if pid <= 0:  # a group of processes, or all there are
+                return None
             os.kill(pid, 0)
             command = Path(f"/proc/{pid}/cmdline")
             # Without a command line it has only just been spawned. With another, the number has gone to somebody else.
-            if command.exists() and (words := command.read_bytes()) and self.name.encode() not in words.split(b"\0"):
+            if command.exists() and (words := command.read_bytes()) and not self._is_in(words.split(b"\0")):
                 return None
-        except (OSError, ValueError):
+        except (OSError, ValueError, OverflowError):
             return None
         return None if _is_zombie(pid) else pid
+
+    def _is_in(self, words: list[bytes]) -> bool:
+        return self.name.encode() in words and str(self.config).encode() in words
 
 
 class LocalCluster:
@@ -57,7 +63,9 @@ class LocalCluster:
         self.config = config
         self.folder = config.path.parent
         run = self.folder / "run"
-        self.nodes = {name: NodeProcess(name, run / f"{name}.pid", run / f"{name}.log") for name in config.nodes}
+        self.nodes = {
+            name: NodeProcess(name, config.path, run / f"{name}.pid", run / f"{name}.log") for name in config.nodes
+        }
 
     def start(self, name: str, *arguments: str) -> int:
         """Start the process of a node; its process id."""
