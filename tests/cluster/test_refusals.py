@@ -304,22 +304,6 @@ def test_snapshot_that_cannot_be_read_stops_the_node_with_a_sentence(stage: Node
     assert stage.node.failure.result().startswith("a snapshot that cannot be read")
 
 
-def test_what_does_not_fit_into_one_frame_to_a_peer_leaves_in_several(dialler: NodeStage) -> None:
-    peer = near(dialler, 0)
-    other = peer.transport.other
-    assert other is not None
-    sizes: list[int] = []
-    reader = FrameReader(FRAME_BYTES_MAX)
-    other.protocol.data_received = lambda data: sizes.extend(map(len, reader.feed(data)))  # type: ignore[method-assign]
-    reader.number = 1
-    many = [(0, (0,), Multicast(MessageId(CLIENTS[0], 1, seq), (0,), bytes(1000))) for seq in range(1, 50)]
-    tell(dialler, 2, *many)
-    tell(dialler, 2, *[(0, (0,), Multicast(MessageId(CLIENTS[0], 1, s), (0,), bytes(1000))) for s in range(50, 60)])
-    assert sum(sizes) > 59_000
-    assert max(sizes) <= FRAME_BYTES_MAX
-    assert dialler.node.refused == {}
-
-
 # -- clients ----------------------------------------------------------------------------------------------------------
 
 

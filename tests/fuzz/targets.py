@@ -20,7 +20,8 @@ from tests.virtual_loop import VirtualLoop
 
 from braidcast.client.link import TO_CLIENT, TO_NODE
 from braidcast.cluster.durability import RecordCodec
-from braidcast.cluster.journal import Journal, JournalError, SnapshotState
+from braidcast.cluster.journal import Journal, SnapshotState
+from braidcast.cluster.journal_segments import JournalError
 from braidcast.cluster.segments import LogCorrupt, LogForeign, Segment, head
 from braidcast.cluster.segments import frame as log_frame
 from braidcast.core.application import Delivered
@@ -176,7 +177,7 @@ def snapshot_run(data: bytes) -> int:
     except JournalError:
         return 1
     journal.read(journal.after, 10)
-    msgspec.msgpack.decode(journal.state(), type=SnapshotState)
+    msgspec.msgpack.decode(journal.state(1 << 20), type=SnapshotState)
     return 0
 
 
@@ -185,7 +186,7 @@ def snapshot_seeds() -> list[bytes]:
     journal = Journal(None, 1 << 20)
     for number in range(1, 6):
         journal.append(Delivered(Multicast(MessageId(9, 1, number), (0, 1), b"m" * number), number << 38))
-    return [journal.state()]
+    return [journal.state(1 << 20)]
 
 
 # -- live -------------------------------------------------------------------------------------------------------------

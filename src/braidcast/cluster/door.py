@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from braidcast.cluster.clients import ClientSession
 from braidcast.cluster.status import status_of
 from braidcast.core.client import Multicast, Refused
 from braidcast.core.errors import BraidcastError
-from braidcast.core.topology import Group
-from braidcast.wire.codec import Codec, Undecodable
+from braidcast.core.topology import Group, Pids
+from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
 from braidcast.wire.handshake import (
     HANDSHAKE,
@@ -133,7 +134,7 @@ class Door:
             limits.payload_bytes_max,
         )  # fmt: skip
         connection.send(HANDSHAKE.encode(welcome))
-        session = ClientSession(connection, hello.client, self.from_clients.encode)
+        session = ClientSession(connection, hello.client, self.from_clients.bodies)
         connection.on_body = lambda _, body: self._on_client_body(session, body)
         connection.on_end = lambda *_: self._on_client_gone(session)
         self.node.clients.add(session)
@@ -153,6 +154,11 @@ class Door:
             node.refuse("undecodable frame of a client")
             return session.connection.end(str(error))
         node.set_clocks()
+        node.carefully(lambda: self._take(session, items))
+        node.wake()
+
+    def _take(self, session: ClientSession, items: Sequence[Item]) -> None:
+        node = self.node
         wants_status = False
         for _, to, message in items:
             if isinstance(message, StatusWanted):
@@ -161,20 +167,28 @@ class Door:
                 self._serve(session, message)
             elif len(to) > len(node.replicas):
                 node.refuse("client: more receivers than there are")
-            elif (why := self._why_not(session, message)) is not None:
-                node.refuse("client: " + why.partition(":")[0])
-                node.clients.tell(session.pid, 0, Refused(message.id, message.dest[0] if message.dest else 0, why))
+            elif node.clients.admits:
+                self.submit(session, to, message)
             else:
-                for pid in to:
-                    if (replica := node.replicas.get(pid)) is not None:
-                        if node.recorder is not None and isinstance(message, Multicast):
-                            node.recorder.multicast(replica, message)
-                        replica.step(session.pid, message)
-                    else:
-                        node.refuse("client: process that is not here")
+                node.clients.hold(session, to, message)
         if wants_status:
             node.clients.tell(session.pid, 0, Status(json.dumps(status_of(node))))
-        node.wake()
+        node.admit()  # now, and not at the end of the turn: others may have sent as much
+
+    def submit(self, session: ClientSession, to: Pids, message: Any) -> None:
+        """What a client wants to have ordered."""
+        node = self.node
+        if (why := self._why_not(session, message)) is not None:
+            node.refuse("client: " + why.partition(":")[0])
+            node.clients.tell(session.pid, 0, Refused(message.id, message.dest[0] if message.dest else 0, why))
+            return
+        for pid in to:
+            if (replica := node.replicas.get(pid)) is not None:
+                if node.recorder is not None and isinstance(message, Multicast):
+                    node.recorder.multicast(replica, message)
+                replica.step(session.pid, message)
+            else:
+                node.refuse("client: process that is not here")
 
     def _why_not(self, session: ClientSession, message: Any) -> str | None:
         if not isinstance(message, Multicast):

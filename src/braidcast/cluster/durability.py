@@ -46,6 +46,8 @@ class Durability:
         self.full = False
         """Whether a commit waits for room."""
         self.commits = 0
+        self.gave_up = False
+        self._retry: asyncio.TimerHandle | None = None
 
     def recovered(self) -> dict[Pid, list[Any]]:
         """The records of each process, in order."""
@@ -81,11 +83,13 @@ class Durability:
         if done.cancelled():
             return
         error = done.exception()
+        if self.gave_up:
+            return
         if isinstance(error, DiskFull):
             if not self.full:
                 log.error("%s; nothing is acknowledged until there is room", error)
             self.full = True
-            asyncio.get_running_loop().call_later(RETRY_S, self._run, work, then)
+            self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._run, work, then)
             return
         if error is not None:
             return self.on_failure(str(error))
@@ -95,8 +99,14 @@ class Durability:
         self.commits += 1
         then()
 
+    def give_up(self) -> None:
+        """No `then` any more, and no other try."""
+        self.gave_up = True
+        if self._retry is not None:
+            self._retry.cancel()
+
     def close(self) -> None:
-        """Wait for the commit in progress, and let go of the log."""
+        """Wait for the commit in progress, in whatever thread, and let go of the log."""
         self.executor.shutdown(wait=True)
         self.wal.close()
 

@@ -75,7 +75,7 @@ class Identity:
         if known is not None and known.disk == disk:
             return None
         if known is None:
-            self.peers[peer] = PeerDisks(disk)
+            now = PeerDisks(disk)
         elif disk in known.former:
             return f"the disk of node {peer} was replaced by another one: this is the old one, do not start it again"
         elif not rejoins:
@@ -84,8 +84,13 @@ class Identity:
                 f"if its data is lost for good, start it once with --rejoin"
             )
         else:
-            self.peers[peer] = PeerDisks(disk, [*known.former, known.disk])
-        self.save()
+            now = PeerDisks(disk, [*known.former, known.disk])
+        before, self.peers = self.peers, {**self.peers, peer: now}
+        try:
+            self.save()
+        except OSError:
+            self.peers = before
+            raise
         return None
 
 
@@ -131,7 +136,7 @@ def _read(path: Path) -> Identity:
             path, str(data["cluster"]), str(data["fingerprint"]), str(data["node"]), str(data["disk"]),
             int(data["incarnation"]), bool(data["rejoins"]), peers,
         )  # fmt: skip
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IdentityError(f"{path} is damaged ({type(error).__name__}): restore it from a backup") from None
 
 

@@ -4,66 +4,44 @@
 2. Entries are written when they are delivered and synced a little later; `mark` is the timestamp up to which they are
    durable. After a crash the process delivers again what is above, so a torn end is cut off without a word.
 3. What is oldest goes when the journal is too large: whoever asks for it is told (`Compacted`), never given less.
-4. Without a directory it is kept in memory, within the same limit.
+4. What there is no room for on disk is kept in memory and written later (`full`); whoever drives it then stops.
+5. A snapshot replaces the files so that a crash at any point leaves the beginning of some journal, which the process
+   brings up to date: the new files are written under other names; then the old ones go, oldest first; then the new ones
+   get their names, oldest first; each of these steps is durable before the next.
+6. Without a directory it is kept in memory, within the same limit.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
 
+from braidcast.cluster.journal_segments import STAGED_SUFFIX, SUFFIX, JournalError, Segment, make_folder, sync_folder
 from braidcast.core.application import Delivered
 from braidcast.core.errors import BraidcastError
 from braidcast.core.timestamps import Timestamp
+from braidcast.history.appending import NO_ROOM
 from braidcast.wire.codec import UNREADABLE
 from braidcast.wire.service import JournalEntry
 
-_HEAD = struct.Struct("<II")
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 TAIL_BYTES = 4 << 20
 """Kept in memory, for subscribers that are up to date."""
 ENTRY_BYTES = 64
 """What an entry takes besides its payload, roughly."""
 SEGMENTS = 8
-STRIDE_BYTES = 64 << 10
-"""Between two places in a segment that can be looked up."""
-
-
-class JournalError(BraidcastError):
-    """A journal that cannot be read."""
+FRAME_BYTES = 64 << 10
+"""A frame of a file holds no more than this, or one entry: it is read as a whole."""
+PIECE_ENTRIES = 4096
 
 
 class Compacted(BraidcastError):
     """What was asked for is no longer here."""
-
-
-class Place(NamedTuple):
-    """Where entries above a timestamp begin in a segment."""
-
-    after: Timestamp
-    offset: int
-
-
-class Segment:
-    """One file of the journal."""
-
-    __slots__ = ("after", "first", "path", "places", "size")
-
-    def __init__(self, path: Path, first: int, after: Timestamp) -> None:
-        self.path, self.first, self.after = path, first, after
-        """Its entries have timestamps above `after`."""
-        self.size = 0
-        self.places = [Place(after, 0)]
 
 
 class SnapshotState(msgspec.Struct, array_like=True):
@@ -91,15 +69,19 @@ class Journal:
         self.after: Timestamp = 0
         """and the timestamp that all which are kept are above."""
         self.tail: deque[JournalEntry] = deque()
+        """The newest entries; all that are not written are among them."""
         self.tail_bytes = 0
         self.tail_after: Timestamp = 0
         self.segments: list[Segment] = []
-        self.file: int | None = None
+        """The last one grows."""
         self.unwritten: list[JournalEntry] = []
         self.written_gts: Timestamp = 0
+        self.replaces = False
+        """The files are those of before a snapshot, of which nothing is written yet."""
+        self.full = False
+        """Whether something waits for room on the disk."""
         self.unsynced = False
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decoder = msgspec.msgpack.Decoder(list[JournalEntry])
         if folder is not None:
             self._open(folder)
 
@@ -124,49 +106,49 @@ class Journal:
         self.last_gts = entry.gts
         self.tail.append(entry)
         self.tail_bytes += len(entry.payload) + ENTRY_BYTES
-        limit = TAIL_BYTES if self.folder is not None else self.bytes_max
-        while self.tail_bytes > limit and len(self.tail) > 1:
-            gone = self.tail.popleft()
+        if self.tail_bytes > TAIL_BYTES or self.folder is None:
+            self._shorten_tail()
+
+    def _shorten_tail(self) -> None:
+        tail, on_disk = self.tail, self.folder is not None
+        limit = TAIL_BYTES if on_disk else self.bytes_max
+        while self.tail_bytes > limit and len(tail) > 1 and not (on_disk and tail[0].gts > self.written_gts):
+            gone = tail.popleft()
             self.tail_bytes -= len(gone.payload) + ENTRY_BYTES
             self.tail_after = gone.gts
-            if self.folder is None:
+            if not on_disk:
                 self.oldest, self.after = gone.index + 1, gone.gts
 
     def write(self) -> None:
         """Hand what was delivered to the operating system; not durable yet."""
-        if not self.unwritten:
+        if not self.unwritten and not self.replaces:
             return
-        assert self.folder is not None, "only a journal on disk has something to write"
-        entries, self.unwritten = self.unwritten, []
         try:
-            if self.file is None or self.segments[-1].size >= self.segment_bytes:
-                self._begin_segment(entries[0].index, self.written_gts)
-            self._append_frame(entries)
+            if self.replaces:
+                self._replace_segments()
+            for entries in _frames_of(self.unwritten):
+                if not self.segments or self.segments[-1].size >= self.segment_bytes:
+                    self._begin_segment(entries[0].index, self.written_gts)
+                self.segments[-1].append(entries)
+                self._written(entries)
         except OSError as error:
-            self.unwritten = entries
             if error.errno not in NO_ROOM:
                 raise
+            self.full = True
+        else:
+            self.full = False
 
-    def _append_frame(self, entries: list[JournalEntry]) -> None:
-        assert self.file is not None
-        segment = self.segments[-1]
-        body = self._encode(entries)
-        try:
-            _write_all(self.file, _HEAD.pack(len(body), crc32(body)) + body)
-        except OSError:
-            os.ftruncate(self.file, segment.size)
-            raise
-        self._remember_place(segment, entries[0], segment.size)
-        segment.size += _HEAD.size + len(body)
+    def _written(self, entries: list[JournalEntry]) -> None:
+        self.unwritten = self.unwritten[len(entries) :]
         self.written_gts = entries[-1].gts
         self.unsynced = True
 
     def begin_sync(self) -> tuple[int, Timestamp] | None:
         """A file to sync and close, in whatever thread, and the timestamp up to which all is durable then."""
-        if self.file is None or not self.unsynced:
+        if not self.unsynced or not self.segments or (file := self.segments[-1].file) is None:
             return None
         self.unsynced = False
-        return os.dup(self.file), self.written_gts
+        return os.dup(file), self.written_gts
 
     # -- readers -----------------------------------------------------------------------------------------------------
 
@@ -180,115 +162,146 @@ class Journal:
             entries = self.tail
             first = bisect_right(entries, after, key=lambda entry: entry.gts)
             return [entries[place] for place in range(first, min(first + entries_max, len(entries)))]
-        self.write()
         found: list[JournalEntry] = []
         at = max(0, bisect_right(self.segments, after, key=lambda segment: segment.after) - 1)
         for segment in self.segments[at:]:
-            place = segment.places[bisect_right(segment.places, after, key=lambda place: place.after) - 1]
-            for frame, _ in self._frames(segment.path, place.offset):
-                found += [entry for entry in frame if entry.gts > after]
+            for frame in segment.entries_above(after):
+                found += frame
                 if len(found) >= entries_max:
                     return found[:entries_max]
         return found
 
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
-    def state(self) -> bytes:
-        """Everything that is kept, for a replica that has fallen behind."""
+    def state(self, bytes_max: int) -> bytes:
+        """The newest of what is kept, about so much of it, for a replica that has fallen behind."""
         entries: list[JournalEntry] = []
-        after = self.after
-        while piece := self.read(after, 4096):
+        begin = after = self._begin_of(bytes_max)
+        while piece := self.read(after, PIECE_ENTRIES):
             entries += piece
             after = piece[-1].gts
-        return self._encode(SnapshotState(self.next, self.oldest, self.after, entries))
+        return self._encode(SnapshotState(self.next, entries[0].index if entries else self.next, begin, entries))
+
+    def _begin_of(self, bytes_max: int) -> Timestamp:
+        """The timestamp after which there are at most so many bytes, or one frame."""
+        if self.folder is None or self.replaces:
+            left, after = self.tail_bytes, self.after
+            for entry in self.tail:
+                if left <= bytes_max:
+                    break
+                left, after = left - len(entry.payload) - ENTRY_BYTES, entry.gts
+            return min(after, self.tail[-1].gts - 1) if self.tail else after
+        left, after = sum(segment.size for segment in self.segments), self.after
+        for segment in self.segments:
+            for place in segment.places:
+                if left - place.offset <= bytes_max:
+                    return place.after
+                after = place.after
+            left -= segment.size
+        return after
 
     def restore(self, gts: Timestamp, state: bytes) -> None:
-        """Become the journal whose state this is; durable when it returns."""
+        """Become the journal whose state this is; durable some time later, as deliveries are."""
         snapshot = _read_snapshot(gts, state)
-        self.close()
-        self.unwritten, self.tail, self.tail_bytes = [], deque(), 0
-        self.oldest, self.after, self.tail_after = snapshot.oldest, snapshot.after, snapshot.after
-        self.written_gts = snapshot.after
-        old, self.segments = self.segments, []
-        if self.folder is not None:
-            # The new segments first: after a crash between, the process hands over the snapshot once more.
-            for segment in old:
-                segment.path.unlink(missing_ok=True)
-            self._begin_segment(snapshot.oldest, snapshot.after)
+        self.tail, self.tail_bytes = deque(), 0
+        self.oldest, self.after = snapshot.oldest, snapshot.after
+        self.tail_after = self.written_gts = snapshot.after
         for entry in snapshot.entries:
             self._keep(entry)
-            if self.folder is not None:
-                self.unwritten.append(entry)
-                if len(self.unwritten) >= 4096:
-                    self.write()
-        self.write()
         self.next, self.last_gts = snapshot.next, gts
-        if self.file is not None:
-            os.fdatasync(self.file)
-        self.mark = self.last_gts
+        if self.folder is not None:
+            self.unwritten, self.replaces, self.unsynced = snapshot.entries, True, False
+            self.write()
 
     def close(self) -> None:
         """Let go of the file."""
-        if self.file is not None:
-            os.close(self.file)
-            self.file = None
+        if self.segments:
+            self.segments[-1].close()
 
     # -- files -------------------------------------------------------------------------------------------------------
 
     def _begin_segment(self, first: int, after: Timestamp) -> None:
-        assert self.folder is not None
-        if self.file is not None:
-            os.fdatasync(self.file)
-            os.close(self.file)
-        path = self.folder / f"{first:020}-{after:020}.journal"
-        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        self.segments.append(Segment(path, first, after))
+        assert self.folder is not None, "only a journal on disk has files"
+        segment = Segment(self.folder, first, after)
+        if self.segments:
+            self.segments[-1].sync()
+        segment.create()
+        sync_folder(self.folder)
+        self.close()
+        self.segments.append(segment)
         while len(self.segments) > 1 and sum(s.size for s in self.segments[1:]) > self.bytes_max:
-            self.segments.pop(0).path.unlink(missing_ok=True)
+            self.segments[0].remove()
+            del self.segments[0]
             self.oldest, self.after = self.segments[0].first, self.segments[0].after
 
-    def _remember_place(self, segment: Segment, entry: JournalEntry, offset: int) -> None:
-        if offset - segment.places[-1].offset >= STRIDE_BYTES:
-            segment.places.append(Place(entry.gts - 1, offset))
+    def _replace_segments(self) -> None:
+        """Rule 5. Nothing is lost if it fails: it is done again from the beginning."""
+        staged: list[Segment] = []
+        try:
+            self._stage(staged)
+            while self.segments:
+                self.segments[0].remove()
+                del self.segments[0]
+            while staged:
+                staged[0].settle()
+                self.close()
+                self.segments.append(staged.pop(0))
+        except BaseException:
+            for segment in staged:
+                segment.discard()
+            raise
+        self.unwritten, self.replaces = [], False
+        self.written_gts, self.unsynced = self.last_gts, True
+        self._shorten_tail()
+
+    def _stage(self, staged: list[Segment]) -> None:
+        assert self.folder is not None, "only a journal on disk has files"
+        after = self.after
+        for entries in _frames_of(self.unwritten):
+            if not staged or staged[-1].size >= self.segment_bytes:
+                staged.append(Segment(self.folder, entries[0].index, after, STAGED_SUFFIX))
+                staged[-1].create()
+            staged[-1].append(entries)
+            after = entries[-1].gts
+        if not staged:
+            staged.append(Segment(self.folder, self.next, self.last_gts, STAGED_SUFFIX))
+            staged[-1].create()
+        for segment in staged:
+            segment.sync()
 
     def _open(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(folder.glob("*.journal")):
-            first, after = (int(part) for part in path.stem.split("-"))
-            self.segments.append(Segment(path, first, after))
-        if self.segments:
-            self.next, self.last_gts = self.segments[0].first, self.segments[0].after
-            self.oldest, self.after, self.tail_after = self.next, self.last_gts, self.last_gts
-            self.written_gts = self.last_gts
-        for number, segment in enumerate(self.segments):
-            last = number == len(self.segments) - 1
+        try:
+            make_folder(folder)
+            for path in folder.glob(f"*{STAGED_SUFFIX}"):
+                path.unlink()
+            self.segments = [Segment.found(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+            if self.segments:
+                self._read_segments()
+                self.segments[-1].open()
+                self.segments[-1].sync()  # a process that died had written it, maybe not synced
+                sync_folder(folder)
+        except OSError as error:
+            raise JournalError(f"{folder} cannot hold a journal: {error.strerror or error}") from None
+        self.mark = self.last_gts
+
+    def _read_segments(self) -> None:
+        begin = self.segments[0]
+        self.next = self.oldest = begin.first
+        self.last_gts = self.after = self.tail_after = self.written_gts = begin.after
+        for segment in self.segments:
             if segment.first != self.next:
                 raise JournalError(f"{segment.path} begins at {segment.first} instead of {self.next}: a file is gone")
-            size = segment.path.stat().st_size
-            for frame, end in self._frames(segment.path, 0):
-                self._remember_place(segment, frame[0], segment.size)
-                for entry in frame:
+            for entries, end in segment.frames():
+                if entries[0].index != self.next:
+                    raise segment.damage(segment.size)
+                segment.grow(entries, end)
+                for entry in entries:
                     self._keep(entry)
-                segment.size, self.written_gts = end, frame[-1].gts
-            if segment.size < size:
-                if not last:
-                    raise JournalError(f"{segment.path} is damaged at byte {segment.size}: restore it from a backup")
+                self.written_gts = entries[-1].gts
+            if segment.size < segment.path.stat().st_size:
+                if segment is not self.segments[-1]:
+                    raise segment.damage(segment.size)
                 os.truncate(segment.path, segment.size)
-        if self.segments:
-            self.file = os.open(self.segments[-1].path, os.O_WRONLY | os.O_APPEND)
-            os.fdatasync(self.file)
-            self.mark = self.last_gts
-
-    def _frames(self, path: Path, offset: int) -> Iterator[tuple[list[JournalEntry], int]]:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            while len(head := file.read(_HEAD.size)) == _HEAD.size:
-                length, crc = _HEAD.unpack(head)
-                body = file.read(length)
-                if len(body) < length or not length or crc32(body) != crc:
-                    return
-                offset += _HEAD.size + length
-                yield self._decoder.decode(body), offset
 
 
 def _read_snapshot(gts: Timestamp, state: bytes) -> SnapshotState:
@@ -311,7 +324,13 @@ def _read_snapshot(gts: Timestamp, state: bytes) -> SnapshotState:
     return snapshot
 
 
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
+def _frames_of(entries: list[JournalEntry]) -> Iterator[list[JournalEntry]]:
+    """The same entries in pieces that make frames."""
+    begin = size = 0
+    for at, entry in enumerate(entries):
+        if size and size + len(entry.payload) > FRAME_BYTES:
+            yield entries[begin:at]
+            begin, size = at, 0
+        size += len(entry.payload) + ENTRY_BYTES
+    if begin < len(entries):
+        yield entries[begin:]

@@ -32,6 +32,8 @@ class NodeProcess:
     """What is known of the process of a node."""
 
     name: str
+    folder: Path
+    """Of its cluster."""
     pid_file: Path
     output: Path
 
@@ -40,14 +42,19 @@ class NodeProcess:
         """Of the process if it runs; None otherwise."""
         try:
             pid = int(self.pid_file.read_text())
+            if pid <= 0:  # a group of processes, or all there are
+                return None
             os.kill(pid, 0)
             command = Path(f"/proc/{pid}/cmdline")
             # Without a command line it has only just been spawned. With another, the number has gone to somebody else.
-            if command.exists() and (words := command.read_bytes()) and self.name.encode() not in words.split(b"\0"):
+            if command.exists() and (words := command.read_bytes()) and not self._is_in(words.split(b"\0")):
                 return None
-        except (OSError, ValueError):
+        except (OSError, ValueError, OverflowError):
             return None
         return None if _is_zombie(pid) else pid
+
+    def _is_in(self, words: list[bytes]) -> bool:
+        return self.name.encode() in words and any(word.startswith(bytes(self.folder) + b"/") for word in words)
 
 
 class LocalCluster:
@@ -59,7 +66,9 @@ class LocalCluster:
         run = self.folder / "run"
         self.commands = {name: node_command(config.path, name) for name in config.nodes}
         """How each is started; trials put other commands here."""
-        self.nodes = {name: NodeProcess(name, run / f"{name}.pid", run / f"{name}.log") for name in config.nodes}
+        self.nodes = {
+            name: NodeProcess(name, self.folder, run / f"{name}.pid", run / f"{name}.log") for name in config.nodes
+        }
 
     def start(self, name: str, *arguments: str) -> int:
         """Start the process of a node; its process id."""

@@ -10,14 +10,19 @@ once; what they put out is carried out once per turn of the event loop, in `_tic
    frame each. What local replicas answer is carried out in the same turn.
 
 So a turn costs one sync and one write per peer, however much it carries.
+
+What a disk has no room for stops everything that would leave, until there is room. What the disk holds back has a
+limit: beyond it peers are not read, and lose the session rather than memory. Whatever else goes wrong ends the node.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from braidcast import __version__
@@ -26,16 +31,20 @@ from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.door import Door
 from braidcast.cluster.durability import Durability
 from braidcast.cluster.identity import Identity
-from braidcast.cluster.journal import Journal, JournalError
+from braidcast.cluster.journal import Journal
+from braidcast.cluster.journal_segments import JournalError
 from braidcast.cluster.log import Log
 from braidcast.cluster.peers import Peer, Peers
 from braidcast.cluster.recorder import NodeRecorder
 from braidcast.cluster.replica import Replica
 from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
+from braidcast.core.errors import BraidcastError
 from braidcast.core.process import Batch
 from braidcast.core.topology import Group, Pid, Pids
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.handshake import TurnedAway
+
+log = logging.getLogger(__name__)
 
 ROUNDS_MAX = 8
 """How often replicas of this node may answer each other within one turn."""
@@ -77,6 +86,12 @@ class Node:
         self.peers = Peers(config, identity, self._on_peer_body, self._on_session, self.fail, self.refuse)
         self.door = Door(self)
         self.awake = False
+        self.over = False
+        """It has failed or stops: nothing leaves any more."""
+        self.blocked = False
+        """Whether a journal or the history waits for room on the disk."""
+        self.syncing: set[Replica] = set()
+        """Whose journals are being synced: one sync of each at a time, since one may get the error of another."""
         self.failure: asyncio.Future[str] | None = None
         self.began = time.monotonic()
         for pid in config.pids_of(self.name):
@@ -84,6 +99,9 @@ class Node:
         some = next(iter(self.replicas.values())).process
         protocol_kinds = [kind for kind in some.inputs if kind not in (*self.protocol.timers, *FROM_DRIVER)]
         self.from_peers = Codec((*protocol_kinds, TurnedAway))
+        self.passed_on = some.passed_on
+        self.snapshot_bytes_max = config.limits.peer_buffer_bytes_max // 2
+        """A snapshot goes to a peer as a whole, and must not cost it the session."""
         self.durability: Durability | None = None
         if wal is not None:
             self.durability = Durability(wal, some.replays, config.limits.checkpoint_bytes_min, self.fail)
@@ -124,18 +142,22 @@ class Node:
 
     async def stop(self) -> None:
         """Finish what is on its way to the disk, say good-bye, let go of everything."""
+        self.over = True
         self.door.close()
         await self.peers.stop()
         for session in self.clients.all():
             session.connection.end("this node stops", flush=True)
+        if self.durability is not None:
+            self.durability.give_up()
+            await asyncio.to_thread(self.durability.close)
         for replica in self.replicas.values():
             replica.stop()
-        if self.durability is not None:
-            await asyncio.to_thread(self.durability.close)
         if self.recorder is not None:
             self.recorder.close()
 
     def fail(self, why: str) -> None:
+        """This node cannot go on: what it was about to do is not done, and nothing leaves it any more."""
+        self.over = True
         if self.failure is not None and not self.failure.done():
             self.failure.set_result(why)
 
@@ -154,7 +176,7 @@ class Node:
 
     def _on_timer(self, replica: Replica, timer: Any) -> None:
         self.set_clocks()
-        replica.step(replica.pid, timer)
+        self.carefully(lambda: replica.step(replica.pid, timer))
         self.wake()
 
     def _on_session(self, peer: Peer) -> None:
@@ -174,6 +196,10 @@ class Node:
                 peer.connection.end(str(error))
             return
         self.set_clocks()
+        self.carefully(lambda: self._take(peer, items))
+        self.wake()
+
+    def _take(self, peer: Peer, items: Sequence[Item]) -> None:
         replicas, pids = self.replicas, peer.pids
         for sender, to, message in items:
             if sender not in pids:
@@ -187,13 +213,14 @@ class Node:
                 continue
             for pid in to:
                 replica = replicas.get(pid)
-                if replica is not None:
+                if replica is None:
+                    self.refuse("message for a process that is not here")
+                elif type(message) in self.passed_on and not self.admit():
+                    self.refuse("passed on while there was no room")
+                else:
                     if self.records_everything:
                         self._record_receipt(replica, sender, message)
                     replica.step(sender, message)
-                else:
-                    self.refuse("message for a process that is not here")
-        self.wake()
 
     def _record_receipt(self, replica: Replica, sender: Pid, message: Any) -> None:
         assert self.recorder is not None, "only with a history"
@@ -207,11 +234,28 @@ class Node:
 
     def _tick(self) -> None:
         self.awake = False
+        self.carefully(self._turn)
+
+    def carefully(self, work: Callable[[], None]) -> None:
+        """What fails half-way must not be followed by anything: others would see one half."""
+        if self.over:
+            return
+        try:
+            work()
+        except (OSError, BraidcastError) as error:
+            self.fail(f"node {self.name} cannot go on: {error}")
+        except Exception as error:
+            log.exception("an error that should not be")
+            self.fail(f"node {self.name} cannot go on: {type(error).__name__}: {error}")
+
+    def _turn(self) -> None:
         loop = asyncio.get_running_loop()
         durability = self.durability
         for _ in range(ROUNDS_MAX):
             for replica in self.replicas.values():
                 replica.set_timers(loop)
+            if not self._has_room():
+                break
             if durability is not None:
                 if durability.busy:
                     break
@@ -228,7 +272,32 @@ class Node:
             self._step_local()
         else:
             self.wake()
-        self._flush()
+        if self._has_room():
+            self._flush()
+        self.peers.set_reading(self._held_back() < self.config.limits.pending_messages_max)
+        self.admit()
+
+    def _held_back(self) -> int:
+        """How much was put out and waits for the disk."""
+        return sum([len(r.out.records) + len(r.out.batch.sent) for r in self.replicas.values()])
+
+    def _has_room(self) -> bool:
+        """Whether all that was recorded and delivered could be written; it is tried again each time."""
+        room = self.recorder is None or self.recorder.write()
+        for replica in self.replicas.values():
+            if room:
+                replica.journal.write()
+                room = not replica.journal.full
+        if self.blocked == room:
+            self.blocked = not room
+            log.warning("no room for the journals or the history: nothing goes on until there is" if self.blocked
+                        else "there is room on the disk again: going on")  # fmt: skip
+        return room
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether something waits for room on the disk."""
+        return self.blocked or (self.durability is not None and self.durability.full)
 
     def _commit(self, durability: Durability) -> None:
         batches = [(replica, replica.out.take()) for replica in self.replicas.values()]
@@ -245,13 +314,16 @@ class Node:
             return None
 
     def _committed(self, batches: list[tuple[Replica, Batch]]) -> None:
+        self.carefully(lambda: self._carry_out(batches))
+
+    def _carry_out(self, batches: list[tuple[Replica, Batch]]) -> None:
         self.set_clocks()
         for replica, batch in batches:
             if self.recorder is not None and self.records_everything:
                 self.recorder.persisted(replica, batch.records)
             self._let_go(replica, batch)
         self._step_local()
-        self._tick()
+        self._turn()
 
     def _let_go(self, replica: Replica, batch: Batch) -> None:
         """Sends and deliveries, whose records are durable."""
@@ -300,82 +372,75 @@ class Node:
                     if not journal.append(delivery):
                         continue  # after a restart: it is here already
                 case SnapshotWanted(gts=gts):
-                    self.local.append((replica.pid, replica, Snapshot(gts, journal.state())))
+                    state = journal.state(self.snapshot_bytes_max)
+                    self.local.append((replica.pid, replica, Snapshot(gts, state)))
                 case Restored(gts=gts, state=state):
                     try:
                         journal.restore(gts, state)
                     except JournalError as error:  # another version's: what follows it must not be built on nothing
                         self.refuse("snapshot that cannot be read")
                         return self.fail(str(error))
-                    if journal.folder is not None:
-                        replica.out.applied = journal.mark
             if recorder is not None:
                 recorder.delivered(replica, delivery)
-        if recorder is not None:
-            recorder.write()  # before the journal: what that holds after a crash is recorded
-        journal.write()
+        if recorder is None or recorder.write():  # before the journal: what that holds after a crash is recorded
+            journal.write()
 
     def _flush(self) -> None:
-        """One frame for each peer and each client."""
-        if self.recorder is not None:
-            self.recorder.write()
+        """One frame for each peer and each client, or as few as hold it."""
+        frame_bytes_max = self.config.limits.frame_bytes_max
         for peer in self.peers.all.values():
             if peer.outgoing:
-                self._send_to(peer, peer.outgoing)
-                peer.outgoing.clear()
+                outgoing, peer.outgoing = peer.outgoing, []
+                if (connection := peer.connection) is not None:
+                    for body in self.from_peers.bodies(outgoing, frame_bytes_max):
+                        connection.send(body)
         if self.clients.sessions:
             journals = {group: replica.journal for group, replica in self.by_group.items()}
             if self.clients.flush(journals):
                 asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.wake)
-            self._admit()
 
-    def _send_to(self, peer: Peer, items: list[Item]) -> None:
-        """One frame, or as many as it takes: the other side takes none that is too large."""
-        if peer.connection is None:
-            return
-        body = self.from_peers.encode(items)
-        if len(body) <= self.config.limits.frame_bytes_max:
-            peer.connection.send(body)
-        elif len(items) > 1:
-            half = len(items) // 2
-            self._send_to(peer, items[:half])
-            self._send_to(peer, items[half:])
-        else:
-            self.refuse("message of this node too large for a frame")
+    def admit(self) -> bool:
+        """Whether there is room for what clients submit; if there is again, what waited for it comes first."""
+        clients, most = self.clients, self.config.limits.pending_messages_max
+        if self.disk_full or self._load() >= most:
+            clients.admits = False
+        elif not clients.admits and self._load() <= most * BACKLOG_RESUMES:
+            clients.admits = True
+            for session, to, message in clients.released():
+                self.door.submit(session, to, message)
+                clients.admits = self._load() < most
+                self.wake()
+        return clients.admits
 
-    def _admit(self) -> None:
-        """Read from clients only while there is room for what they submit."""
-        most = self.config.limits.pending_messages_max
-        backlog = max(replica.process.backlog for replica in self.replicas.values())
-        full = self.durability is not None and self.durability.full
-        if backlog > most or full:
-            self.clients.set_reading(False)
-        elif backlog <= most * BACKLOG_RESUMES:
-            self.clients.set_reading(True)
+    def _load(self) -> int:
+        """What there is to do, in messages: to bring to delivery, or through the disk."""
+        return max(self._held_back(), *[replica.process.backlog for replica in self.replicas.values()])
 
     # -- now and then ------------------------------------------------------------------------------------------------
 
     def _pulse(self) -> None:
+        if self.over:
+            return
         timing = self.config.timing
         silent_max = max(1, timing.silence_ms_max // timing.ping_ms)
-        for peer in self.peers.all.values():
-            if peer.connection is not None:
-                peer.connection.pulse(silent_max)
+        self.peers.pulse(silent_max)
         for session in self.clients.all():
-            session.connection.pulse(silent_max if self.clients.reading else 1 << 30)
+            session.connection.pulse(silent_max)
         self.door.pulse()
-        self._admit()
         asyncio.get_running_loop().call_later(timing.ping_ms / 1000, self._pulse)
 
     def _sync_journals(self) -> None:
+        if self.over:
+            return
+        if self.blocked:
+            self.wake()
         loop = asyncio.get_running_loop()
-        if self.durability is not None:
-            for replica in self.replicas.values():
-                replica.journal.write()
-                if (begun := replica.journal.begin_sync()) is not None:
-                    file, upto = begun
-                    future = loop.run_in_executor(None, _sync_and_close, file)
-                    future.add_done_callback(_Synced(self, replica, upto))
+        for replica in self.replicas.values():
+            if replica not in self.syncing and (begun := replica.journal.begin_sync()) is not None:
+                file, upto = begun
+                self.syncing.add(replica)
+                future = loop.run_in_executor(None, _sync_and_close, file)
+                future.add_done_callback(_Synced(self, replica, upto))
         loop.call_later(JOURNAL_SYNC_S, self._sync_journals)
 
 
@@ -390,6 +455,7 @@ class _Synced:
         self.node, self.replica, self.upto = node, replica, upto
 
     def __call__(self, done: asyncio.Future[None]) -> None:
+        self.node.syncing.discard(self.replica)
         if done.cancelled():
             return
         if (error := done.exception()) is not None:

@@ -4,8 +4,8 @@
    processes here hear `Connected` when a new one begins.
 2. A connection is taken only with an (incarnation, session) above all seen of that peer: the newest one replaces the
    one before, and nothing of an earlier life arrives after something of a later one.
-3. Either side may turn the other away after its hello. Who is turned away for good stops: it has lost its state, or
-   belongs elsewhere, and must not go on as if nothing had happened.
+3. Either side may turn the other away after its hello. Who is turned away for good stops: it has lost its state, and
+   must not go on as if nothing had happened. Nobody stops because another node has a wrong configuration or address.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class Peers:
         }
         self.limits = ConnectionLimits(config.limits.frame_bytes_max, config.limits.peer_buffer_bytes_max)
         self.encode = Codec((TurnedAway,)).encode
+        self.reading = True
         self.sessions = 0
         """How many connections this incarnation has begun."""
         self.tasks: list[asyncio.Task[None]] = []
@@ -102,13 +103,28 @@ class Peers:
             if peer.connection is not None:
                 peer.connection.end("this node stops", flush=True)
 
-    def hello(self) -> Hello:
+    def set_reading(self, reading: bool) -> None:
+        """Read from peers, or leave what they send in the network; what does not fit there costs them the session."""
+        if reading == self.reading:
+            return
+        self.reading = reading
+        for peer in self.all.values():
+            if peer.connection is not None:
+                peer.connection.set_reading(reading)
+
+    def pulse(self, silent_pulses_max: int) -> None:
+        """To be called at a steady pace."""
+        for peer in self.all.values():
+            if peer.connection is not None:
+                peer.connection.pulse(silent_pulses_max)
+
+    def hello(self, to: str) -> Hello:
         """What this node says first on a new connection."""
         self.sessions += 1
         identity = self.identity
         return Hello(
             self.config.name, self.config.fingerprint, self.me, identity.disk, identity.incarnation, self.sessions,
-            identity.rejoins,
+            identity.rejoins, to,
         )  # fmt: skip
 
     # -- the side that dials -----------------------------------------------------------------------------------------
@@ -147,27 +163,34 @@ class Peers:
             self._on_end(peer, connection, why)
 
         connection = Connection(self.limits, on_body, on_end)
-        async with asyncio.timeout(timing.connect_ms_max / 1000):
-            await self._open(peer, connection)
-        connection.send(HANDSHAKE.encode(self.hello()))
         try:
+            async with asyncio.timeout(timing.connect_ms_max / 1000):
+                await self._open(peer, connection)
+            connection.send(HANDSHAKE.encode(self.hello(peer.name)))
             async with asyncio.timeout(timing.handshake_ms_max / 1000):
                 body = await answer
             said = HANDSHAKE.decode_one(body)
-        except (TimeoutError, Undecodable) as error:
-            self.on_refused("peer without a handshake")
+        except BaseException as error:  # cancelled, too: nobody else knows of this connection
+            answer.cancel()
+            if isinstance(error, TimeoutError | Undecodable):
+                self.on_refused("peer without a handshake")
             connection.end(f"no handshake: {str(error) or 'too slow'}")
-            raise ConnectionError(str(error) or "no handshake in time") from None
+            if isinstance(error, Undecodable):
+                raise ConnectionError(str(error)) from None
+            raise
         if isinstance(said, TurnedAway):
             connection.end("turned away by the other side")
             self.hear_no(peer, said)
             return False
-        why = self._why_not(said)
-        if why is not None or not isinstance(said, Hello) or said.node != peer.name:
-            peer.trouble = why or f"another than {peer.name} answers at {peer.node.address}"
+        no = self._why_not(said)
+        if no is None and (not isinstance(said, Hello) or said.node != peer.name):
+            no = TurnedAway(f"another than {peer.name} answers at {peer.node.address}", False)
+        if no is not None or not isinstance(said, Hello):
+            assert no is not None, "what is no hello is no peer"
+            peer.trouble = no.why
             log.warning("peer %s: %s", peer.name, peer.trouble)
             self.on_refused("peer turned away")
-            connection.send(self.encode([(NOBODY, (), TurnedAway(peer.trouble, True))]))
+            connection.send(self.encode([(NOBODY, (), no)]))
             connection.end("turned away", flush=True)
             return False
         connection.on_body = lambda _, body: self.on_items(peer, body)
@@ -175,7 +198,7 @@ class Peers:
             for body in early:
                 if connection.alive:
                     self.on_items(peer, body)
-        return True
+        return peer.connection is connection
 
     async def _open(self, peer: Peer, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
@@ -197,43 +220,58 @@ class Peers:
 
     def answer(self, connection: Connection, hello: Hello) -> None:
         """A node has connected to this one."""
-        why, final = self._why_not(hello), True
         peer = self.all.get(hello.node)
-        if why is None and (peer is None or not hello.node < self.me):
-            why = f"node {self.me} expects no connection from {hello.node[:NAME_SHOWN_MAX] or 'nobody'}"
-        elif why is None and peer is not None and not peer.takes(hello):
-            why, final = "an old session", False
-        if why is not None or peer is None:
-            log.warning("node %r turned away: %s", hello.node[:NAME_SHOWN_MAX], why)
+        no = self._why_not(hello)
+        name = hello.node[:NAME_SHOWN_MAX]
+        if no is None and hello.to not in ("", self.me):
+            no = TurnedAway(f"this is node {self.me}, not {hello.to[:NAME_SHOWN_MAX]}: correct its address", False)
+        elif no is None and (peer is None or not hello.node < self.me):
+            no = TurnedAway(f"node {self.me} expects no connection from {name or 'nobody'}", False)
+        elif no is None and peer is not None and not peer.takes(hello):
+            no = TurnedAway("an old session", False)
+        if no is not None or peer is None:
+            assert no is not None, "who is no peer is expected by nobody"
+            log.warning("node %r turned away: %s", name, no.why)
             self.on_refused("peer turned away")
-            connection.send(HANDSHAKE.encode(TurnedAway(str(why), final)))
+            connection.send(HANDSHAKE.encode(no))
             return connection.end("turned away", flush=True)
-        connection.send(HANDSHAKE.encode(self.hello()))
+        connection.send(HANDSHAKE.encode(self.hello(peer.name)))
         connection.on_body = lambda _, body: self.on_items(peer, body)
         connection.on_end = lambda ended, why: self._on_end(peer, ended, why)
         self._begin(peer, connection, None)
 
     # -- both --------------------------------------------------------------------------------------------------------
 
-    def _why_not(self, said: object) -> str | None:
+    def _why_not(self, said: object) -> TurnedAway | None:
         if not isinstance(said, Hello):
-            return "not a node of this cluster"
+            return TurnedAway("not a node of this cluster", False)
         if said.cluster != self.config.name:
             node, cluster = said.node[:NAME_SHOWN_MAX], said.cluster[:NAME_SHOWN_MAX]
-            return f"node {node} is of cluster {cluster}, this is {self.config.name}"
+            return TurnedAway(f"node {node} is of cluster {cluster}, this is {self.config.name}", False)
         if said.fingerprint != self.config.fingerprint:
-            return (
+            why = (
                 f"node {said.node} has other groups, members or protocol options (fingerprint {said.fingerprint}, "
                 f"node {self.me} has {self.config.fingerprint}): give all nodes the same configuration"
             )
-        return self.identity.why_not(said.node, said.disk, said.rejoins) if said.node in self.all else None
+            return TurnedAway(why, False)
+        if said.node not in self.all:
+            return None
+        try:
+            why_not = self.identity.why_not(said.node, said.disk, said.rejoins)
+        except OSError as error:
+            return TurnedAway(f"node {self.me} cannot remember the disk of {said.node}: {error.strerror}", False)
+        return None if why_not is None else TurnedAway(why_not, True)
 
     def _begin(self, peer: Peer, connection: Connection, hello: Hello | None) -> bool:
         if hello is not None and not peer.takes(hello):
             self.on_refused("old session of a peer")
             connection.end("an old session")
             return False
+        if not connection.alive:
+            return False  # it ended during the handshake, or this node has stopped
         before, peer.connection = peer.connection, connection
+        if not self.reading:
+            connection.set_reading(False)
         if before is not None:
             before.end("a newer session")
         peer.outgoing.clear()

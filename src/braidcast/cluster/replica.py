@@ -8,6 +8,7 @@ from random import random
 from typing import Any
 
 from braidcast.cluster.journal import Journal
+from braidcast.cluster.journal_segments import JournalError
 from braidcast.core.process import APPLIED_WITH_RECORDS, Outbox, Process
 from braidcast.core.topology import Group, Pid
 
@@ -38,6 +39,12 @@ class Replica:
     def start(self, records: Iterable[Any]) -> None:
         """Recover what was durable, and begin; the clocks are set."""
         self.process.recover(records)
+        if not self.process.can_resume(self.journal.mark):
+            raise JournalError(
+                f"the journal of process {self.pid} in {self.journal.folder} ends at the timestamp "
+                f"{self.journal.mark}, and what follows is forgotten: it was damaged or deleted; bring it back, or let "
+                f"the node rejoin with an empty data directory"
+            )
         self.process.start(self.journal.mark)
 
     def rejoin(self, life: int) -> None:

@@ -21,7 +21,7 @@ def status_of(node: Node) -> dict[str, Any]:
         "uptime_s": round(time.monotonic() - node.began, 1),
         "durability": config.durability,
         "disk": None if durability is None else {
-            "full": durability.full, "commits": durability.commits,
+            "full": node.disk_full, "commits": durability.commits,
             "log_bytes": durability.wal.bytes_since_checkpoint + durability.wal.checkpoint_bytes,
         },
         "replicas": [
@@ -37,6 +37,6 @@ def status_of(node: Node) -> dict[str, Any]:
             for peer in node.peers.all.values()
         ],
         "clients": len(node.clients),
-        "reads_clients": node.clients.reading,
+        "reads_clients": node.clients.admits,
         "refused": dict(node.refused),
     }  # fmt: skip

@@ -105,6 +105,9 @@ class Process:
         "cancel_timer", "deliver", "inputs", "me", "note", "out", "persist", "refuse", "replays", "send", "set_timer",
         "to_self",
     )  # fmt: skip
+    passed_on: ClassVar[tuple[type, ...]] = ()
+    """Messages of peers that only pass on what a client asks for, and will ask for again if it is not answered: a
+    driver that takes no more from clients may leave these out, too."""
     _on: ClassVar[dict[type, str]] = {}
     _redo: ClassVar[dict[type, str]] = {}
 
@@ -153,6 +156,10 @@ class Process:
 
     def start(self, applied: int = 0) -> None:
         """Set the first timers, and deliver again what the application, which is at `applied`, has not applied."""
+
+    def can_resume(self, applied: int) -> bool:
+        """Whether `start` can bring an application that is at `applied` up to date: nothing above it is forgotten."""
+        return True
 
     def checkpoint(self) -> Iterable[Any]:
         """Records that recover the same state as the whole log; the driver may replace the log by them."""

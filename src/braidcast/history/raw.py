@@ -24,6 +24,7 @@ from braidcast.core.client import Multicast, Redirect, Refused, Reply
 from braidcast.core.process import Outbox
 from braidcast.core.protocol import Protocol
 from braidcast.core.topology import Topology
+from braidcast.history.appending import NO_ROOM, append_whole
 from braidcast.history.event import DiskLost, Event, Resumed
 from braidcast.history.manifest import HistoryError, Manifest, manifest_from_json
 from braidcast.history.store import MANIFEST, HistoryWriter
@@ -49,18 +50,27 @@ class RawWriter:
                 temporary.write_text(manifest.to_json(), encoding="utf-8")
                 os.replace(temporary, head)
             self.file = os.open(folder / f"{name}{SUFFIX}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            self.size = os.fstat(self.file).st_size
         except OSError as error:
             raise HistoryError(f"{directory} cannot hold a history: {error.strerror or error}") from None
         self.events: list[Event] = []
         self.append = self.events.append
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def write(self) -> None:
-        """Hand what has happened to the operating system."""
+    def write(self) -> bool:
+        """Hand what has happened to the operating system; False if there is no room, and it is kept until there is."""
         if self.events:
             body = self._encode(self.events)
-            os.write(self.file, _HEAD.pack(len(body), crc32(body)) + body)
+            data = _HEAD.pack(len(body), crc32(body)) + body
+            try:
+                append_whole(self.file, data, self.size)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                return False
+            self.size += len(data)
             self.events.clear()
+        return True
 
     def close(self) -> None:
         """No more events."""

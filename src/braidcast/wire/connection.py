@@ -44,6 +44,7 @@ class Connection(asyncio.Protocol):
         self.heard = True
         """Whether anything has arrived since the last pulse."""
         self.silent_pulses = 0
+        self.reading = True
         self.why: str | None = None
         """Why it ended; None while it lives."""
         self.fault = ""
@@ -112,11 +113,22 @@ class Connection(asyncio.Protocol):
         self.transport.write(frame(self.sent, body))
         self.sent += 1
 
+    def set_reading(self, reading: bool) -> None:
+        """Take what arrives, or leave it in the network from now on; what was read already still comes."""
+        if self.transport is None or self.why is not None or reading == self.reading:
+            return
+        self.reading = reading
+        if reading:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
     def pulse(self, silent_pulses_max: int) -> None:
         """To be called at a steady pace: show that this side is alive, and see whether the other one is."""
         if not self.alive:
             return
-        self.silent_pulses = 0 if self.heard else self.silent_pulses + 1
+        # Who is not listened to cannot be blamed for silence.
+        self.silent_pulses = 0 if self.heard or not self.reading else self.silent_pulses + 1
         self.heard = False
         if self.silent_pulses > silent_pulses_max:
             return self.end("the other side is silent", fault="silent")

@@ -29,6 +29,8 @@ class Hello:
     session: int
     rejoins: bool
     """Its disk is new, and an operator knows."""
+    to: str = ""
+    """Whom it means to talk to; a wrong address leads to somebody else. Empty: whoever answers."""
 
 
 @message

@@ -53,7 +53,7 @@ class CatchingUp(Ordering):
         first = bisect_right(self.delivered_log, gts, key=lambda entry: entry.gts)
         piece = self.delivered_log[first : first + self.options.chunk_entries]
         known = tuple([self.known(entry, with_body=True) for entry in piece])
-        self.send((follower,), Resend(self.cballot, gts, self.max_delivered_gts, known))
+        self.send((follower,), Resend(self.cballot, gts, self.max_delivered_gts, self.pieces(known)[0]))
 
     def want_snapshot_for(self, follower: Pid) -> None:
         """One snapshot at a time serves everybody who asks meanwhile; what is on its way gets the time to arrive."""
@@ -77,9 +77,9 @@ class CatchingUp(Ordering):
             return self.refuse("snapshot that nobody asked for")
         self.snapshot_for, self.snapshot_base = (), None
         known = base.known
-        size, entries = self.options.chunk_bytes, self.options.chunk_entries
+        size = self.options.chunk_bytes
         states = [s.state[at : at + size] for at in range(0, len(s.state), size)] or [b""]
-        pieces = [known[at : at + entries] for at in range(0, len(known), entries)] or [()]
+        pieces = self.pieces(known)
         parts = max(len(states), len(pieces))
         self.serial += 1
         for part in range(parts):

@@ -33,6 +33,7 @@ class Ordering(Delivery):
     """The normal case, and the retry of what got stuck."""
 
     __slots__ = ()
+    passed_on = (Forwarded,)
 
     # -- lines 3-9: the leader proposes ------------------------------------------------------------------------------
 

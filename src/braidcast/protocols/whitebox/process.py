@@ -26,6 +26,11 @@ class WhiteBox(Election):
         self.recovered = bool(kept)
         super().recover(kept)
 
+    def can_resume(self, applied: int) -> bool:
+        """An installed snapshot is as good as what it stands for. What is collected is above no application, unless
+        that lost what it had said was durable."""
+        return max(applied, 0 if self.snapshot is None else self.snapshot.gts) >= self.collected
+
     def start(self, applied: int = 0) -> None:
         """Lead ballot 0 if this is the first life of the first member; otherwise wait for a leader."""
         options = self.options

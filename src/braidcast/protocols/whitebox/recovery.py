@@ -185,12 +185,11 @@ class Recovery(Collection):
         """Line 56, also for one that joins late (B5): the state as it is now, as if it had followed from the start."""
         state = {known.id: known for known in self.known_entries(with_bodies=False)}
         known, dropped = self.difference_to(self.votes[follower], state)
-        size = self.options.chunk_entries
-        parts = max(1, -(-len(known) // size))
+        pieces = self.pieces(known)
+        parts = len(pieces)
         self.serial += 1
         proposed = tuple(sorted([entry.number for entry in self.entries.values() if entry.phase == PROPOSED]))
-        for part in range(parts):
-            piece = known[part * size : (part + 1) * size]
+        for part, piece in enumerate(pieces):
             drop = dropped if not part else ()
             state_piece = NewState(
                 self.ballot, self.serial, part, parts, self.clock, piece, drop, self.issued, proposed, self.collected,

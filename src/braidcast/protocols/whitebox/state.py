@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from braidcast.core.ballots import Ballot, ballot, leader_of
 from braidcast.core.client import MessageId, Multicast
@@ -208,6 +208,19 @@ class State(Process):
         """`entry` as it travels and as it is recorded."""
         body = entry.body if with_body else None
         return Known(entry.id, entry.dest, entry.phase, entry.lts, entry.gts, body, entry.number)
+
+    def pieces(self, known: Sequence[Known]) -> list[tuple[Known, ...]]:
+        """The same in pieces that a message may hold, by number and by bytes; one at least."""
+        entries, size = self.options.chunk_entries, self.options.chunk_bytes
+        pieces: list[tuple[Known, ...]] = []
+        begin = held = 0
+        for at, each in enumerate(known):
+            length = len(each.body.payload) if each.body is not None else 0
+            if at > begin and (at - begin >= entries or held + length > size):
+                pieces.append(tuple(known[begin:at]))
+                begin, held = at, 0
+            held += length
+        return [*pieces, tuple(known[begin:])]
 
     def known_entries(self, with_bodies: bool) -> tuple[Known, ...]:
         """All that is ACCEPTED or COMMITTED; PROPOSED is nobody's business but the leader's (1.3, 1.8)."""

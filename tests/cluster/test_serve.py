@@ -1,0 +1,64 @@
+"""What keeps a node from starting is said in one line that says what to do."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cluster.inprocess import config_in
+
+from braidcast.cluster.config import ClusterConfig
+from braidcast.cluster.identity import open_identity
+from braidcast.cluster.log import Log
+from braidcast.cluster.serve import serve
+from braidcast.core.errors import BraidcastError
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """`serve` is the program: it sets up the logging and the collector of its process."""
+    root = logging.getLogger()
+    handlers, level, thresholds = root.handlers[:], root.level, gc.get_threshold()
+    yield
+    root.handlers[:], root.level = handlers, level
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+def refusal(config: ClusterConfig, name: str = "n1", *, rejoin: bool = False) -> str:
+    with pytest.raises(BraidcastError) as refused:
+        serve(config, name, rejoin=rejoin)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_unknown_node_is_refused(tmp_path: Path) -> None:
+    assert "has no node 'n9': choose n1 or n2 or n3" in refusal(config_in(tmp_path), "n9")
+
+
+def test_protocol_that_takes_nobody_back_refuses_to_rejoin(tmp_path: Path) -> None:
+    config = config_in(tmp_path, groups=3, replicas=1, protocol="skeen")
+    assert "skeen cannot take back a member that lost its disk" in refusal(config, rejoin=True)
+
+
+def test_only_replica_of_a_group_refuses_to_rejoin(tmp_path: Path) -> None:
+    assert "nobody can restore group g0" in refusal(config_in(tmp_path, replicas=1), rejoin=True)
+
+
+def test_node_in_memory_that_ran_before_refuses_to_start_as_if_it_had_not(tmp_path: Path) -> None:
+    config = config_in(tmp_path, cluster={"durability": "memory"})
+    open_identity(config.nodes["n1"].data, config.name, config.fingerprint, "n1", in_memory=True)
+    assert "start it with --rejoin if the others run" in refusal(config)
+
+
+def test_address_in_use_and_log_in_use_are_refused(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    with socket.create_server(("127.0.0.1", config.nodes["n1"].port)):
+        assert "is it running already, or is the port in use?" in refusal(config)
+    log = Log.open(config.nodes["n2"].data / "log")
+    log.close()
+    assert "has no identity.json but holds log" in refusal(config, "n2")
