@@ -189,6 +189,18 @@ def test_wrong_answer_is_counted_and_what_came_with_it_is_nobody_s(
     assert not dialler.node.peers.all["n2"].connected
 
 
+def test_other_side_has_time_to_hear_that_it_is_turned_away_whatever_it_says_meanwhile(dialler: NodeStage) -> None:
+    one = dialled(dialler)
+    one.say(hello(node="n2", fingerprint="another"))
+    for _ in range(3):
+        one.say(b"what it says on")
+    dialler.loop.settle()
+    assert one.transport.ended is None
+    dialler.loop.advance(CONFIG.timing.handshake_ms_max / 1000)
+    assert one.transport.ended == "close"
+    assert dialler.node.refused["peer turned away"] >= 1
+
+
 def test_what_comes_right_behind_a_good_answer_is_heard(dialler: NodeStage) -> None:
     one = dialled(dialler)
     behind = msgspec.msgpack.encode([(1, (0,), NewLeader(ballot(5, 1), 0))])

@@ -85,6 +85,7 @@ async def journal(cluster: LocalCluster, name: str, group: int, count: int) -> l
 def test_node_without_its_disk_is_turned_away_then_rejoins_and_counts_again(cluster: LocalCluster) -> None:
     everybody = list(cluster.nodes)
     asyncio.run(multicast(cluster, 60, everybody))
+    asyncio.run(journal(cluster, "n3", 0, 60))  # or nobody may know it yet, and a node that promised nothing is welcome
     cluster.kill("n3")
     asyncio.run(multicast(cluster, 60, ["n1", "n2"]))
     if cluster.config.durability == "disk":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.collecting import NO_SNAPSHOT
 from tests.mutations.edits import Edit
 from tests.mutations.explorations import ONE_ELECTION
+from tests.mutations.lying import NO_SECOND_LOOK
 from tests.mutations.mutant import INSIDE, LIVENESS, ORDER, InCampaign, InScenario, Mutant
 
 from braidcast.protocols.whitebox.catchup import CatchingUp
@@ -203,10 +204,7 @@ CATCHING_UP = [
         "31-twice",
         "resend_twice",
         "A resend delivers again what was delivered.",
-        (
-            Edit(CatchingUp.on_resend, "if known.gts <= self.max_delivered_gts:", "if False:"),
-            Edit(CatchingUp.on_resend, "if self.has_delivered(known.id):", "if False:"),
-        ),
+        (Edit(CatchingUp.on_resend, "if known.gts <= self.max_delivered_gts:", "if False:"), NO_SECOND_LOOK),
         killer=ONE_ELECTION,
     ),
     Mutant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.edits import Edit
 from tests.mutations.explorations import ONE_ELECTION
+from tests.mutations.lying import NO_SECOND_LOOK
 from tests.mutations.mutant import LIVENESS, ORDER, InCampaign, InScenario, Mutant
 
 from braidcast.protocols.whitebox.delivery import Delivery
@@ -55,10 +56,7 @@ DELIVERING = [
         "11",
         "deliver_below_the_mark",
         "Line 25's `max_delivered_gts < gts` is left out.",
-        (
-            Edit(Delivery.on_deliver, "if d.gts <= self.max_delivered_gts:", "if False:"),
-            Edit(Delivery.on_deliver, "if self.has_delivered(d.id):", "if False:"),
-        ),
+        (Edit(Delivery.on_deliver, "if d.gts <= self.max_delivered_gts:", "if False:"), NO_SECOND_LOOK),
         killer=ONE_ELECTION,
     ),
     Mutant(

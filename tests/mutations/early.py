@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.edits import Edit
+from tests.mutations.lying import ANY_KNOWLEDGE
 from tests.mutations.mutant import ORDER, InCampaign, InScenario, Mutant
 
 from braidcast.protocols.whitebox.catchup import CatchingUp
@@ -228,7 +229,7 @@ EARLY = [
             Edit(
                 Recovery.merge_votes, "known.phase == COMMITTED or", "known.phase == COMMITTED or known.phase == 1 or"
             ),
-            Edit(State.concerns, " and is_sound(k)", ""),
+            ANY_KNOWLEDGE,
         ),
         killer=InCampaign("collecting", 2),
         violates=ORDER,

@@ -7,13 +7,14 @@ from tests.mutations.collecting import COLLECTING
 from tests.mutations.delivering import DELIVERING
 from tests.mutations.early import EARLY
 from tests.mutations.electing import ELECTING
+from tests.mutations.lying import LYING
 from tests.mutations.mutant import Mutant
 from tests.mutations.ordering import ORDERING
 from tests.mutations.recovering import RECOVERING
 from tests.mutations.rejoining import REJOINING
 
 _ALL: list[Mutant] = [
-    *ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY, *REJOINING
+    *ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY, *REJOINING, *LYING
 ]  # fmt: skip
 
 MUTANTS = [mutant for mutant in _ALL if mutant.killer is not None]

@@ -191,7 +191,11 @@ class Peers:
             log.warning("peer %s: %s", peer.name, peer.trouble)
             self.on_refused("peer turned away")
             connection.send(self.encode([(NOBODY, (), no)]))
-            connection.end("turned away", flush=True)
+            # Who has answered speaks on at once. To close with that unread would reset the stream, and the other side
+            # would not hear why it is turned away, however often it is dialled: it closes, or has had its time.
+            connection.on_body = lambda *_: None
+            late = timing.handshake_ms_max / 1000
+            asyncio.get_running_loop().call_later(late, lambda: connection.end("turned away", flush=True))
             return False
         connection.on_body = lambda _, body: self.on_items(peer, body)
         if self._begin(peer, connection, said):

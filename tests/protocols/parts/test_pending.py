@@ -30,6 +30,17 @@ def test_nothing_is_next_in_an_empty_heap() -> None:
     assert heap_of().next_committed() is None
 
 
+def test_timestamp_that_was_given_twice_leaves_one_entry_waiting_and_the_heap_whole() -> None:
+    moved, there, last = Entry(1, 5), Entry(5, 5), Entry(7, 7)
+    heap = heap_of(moved, there, last, there)
+    assert heap.next_committed() is there
+    heap.pop()
+    assert heap.next_committed() is last
+    heap.pop()
+    assert heap.next_committed() is None
+    assert not len(heap)
+
+
 def test_lowest_is_next_when_it_is_committed() -> None:
     low, high = Entry(1, 1), Entry(2, 2)
     heap = heap_of(high, low)

@@ -23,7 +23,11 @@ E = TypeVar("E", bound=Committable)
 
 
 class PendingHeap(Generic[E]):
-    """Entries by the timestamp below which they cannot end; timestamps are unique."""
+    """Entries by the timestamp below which they cannot end.
+
+    Timestamps are unique. If a leader gives one twice all the same, one of the two is no longer waited for: nothing can
+    be delivered at a timestamp where something was.
+    """
 
     __slots__ = ("_at", "_timestamps")
 
@@ -36,8 +40,9 @@ class PendingHeap(Generic[E]):
 
     def push(self, ts: Timestamp, entry: E) -> None:
         """Let `entry` wait at `ts`."""
+        if ts not in self._at:
+            heappush(self._timestamps, ts)
         self._at[ts] = entry
-        heappush(self._timestamps, ts)
 
     def next_committed(self) -> E | None:
         """The lowest entry if it is committed and nothing can end below it."""
@@ -51,6 +56,9 @@ class PendingHeap(Generic[E]):
             if not gts:
                 return None
             del at[ts]
+            if gts in at:
+                heappop(timestamps)
+                continue
             at[gts] = entry
             heapreplace(timestamps, gts)
         return None

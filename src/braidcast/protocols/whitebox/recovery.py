@@ -224,7 +224,7 @@ class Recovery(Collection):
         known: list[Known] = []
         for piece in whole:
             known += piece.known
-        if any(k.body is None and not self.has_body(k.id) for k in known):
+        if any(k.body is None and not self.has_body(k.id) and not self.is_collected(k) for k in known):
             return self.refuse("state without what is missing")
         record = Installed(s.ballot, s.clock, tuple(known), whole[0].dropped)
         self.persist(record)
