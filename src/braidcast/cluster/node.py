@@ -309,15 +309,16 @@ class Node:
         journal.write()
 
     def _flush(self) -> None:
-        """One frame for each peer and each client."""
+        """One frame for each peer and each client, or as few as hold it."""
         if self.recorder is not None:
             self.recorder.write()
-        encode = self.from_peers.encode
+        frame_bytes_max = self.config.limits.frame_bytes_max
         for peer in self.peers.all.values():
             if peer.outgoing:
-                if peer.connection is not None:
-                    peer.connection.send(encode(peer.outgoing))
-                peer.outgoing.clear()
+                outgoing, peer.outgoing = peer.outgoing, []
+                if (connection := peer.connection) is not None:
+                    for body in self.from_peers.bodies(outgoing, frame_bytes_max):
+                        connection.send(body)
         if self.clients.sessions:
             journals = {group: replica.journal for group, replica in self.by_group.items()}
             if self.clients.flush(journals):

@@ -6,7 +6,7 @@ or a word of the driver is no message that a peer may send, and decodes as littl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -35,6 +35,16 @@ class Codec:
         self._one = msgspec.msgpack.Decoder(union)
         encoder = msgspec.msgpack.Encoder()
         self.encode = encoder.encode
+
+    def bodies(self, items: Sequence[Item], bytes_max: int) -> Iterator[bytes]:
+        """The items, in order, as bodies of that size at most: one if that will do. A single item may be larger."""
+        body = self.encode(items)
+        if len(body) <= bytes_max or len(items) == 1:
+            yield body
+        else:
+            half = len(items) // 2
+            yield from self.bodies(items[:half], bytes_max)
+            yield from self.bodies(items[half:], bytes_max)
 
     def decode(self, body: bytes) -> Sequence[Item]:
         """The items of a frame."""
