@@ -21,6 +21,7 @@ from braidcast.protocols.whitebox.messages import (
     Transferred,
 )  # fmt: skip
 from braidcast.protocols.whitebox.options import Options
+from braidcast.protocols.whitebox.pieces import Pieces
 
 NEVER: Ticks = -(1 << 60)
 """Longer ago than any time-out."""
@@ -46,7 +47,7 @@ class State(Process):
         # election
         "attempts", "settled_at", "heard_at", "max_ballot", "prevote_ballot", "prevotes", "recovered",
         # leader recovery, at the candidate and at its followers
-        "arrived", "arriving", "bodies", "merged", "serial", "synced", "votes",
+        "arrived", "arriving", "bodies", "merged", "missing", "serial", "synced", "vote_pieces", "votes",
         # members that lost their disk: this one, and at a leader the others
         "forgetful", "life", "restored", "votes_from",
         # catch-up
@@ -117,12 +118,16 @@ class State(Process):
         self.prevotes: set[Pid] = set()
 
         self.votes: dict[Pid, NewLeaderAck] = {}
+        self.vote_pieces: dict[Pid, Pieces[NewLeaderAck]] = {}
+        """Of votes that are not complete, and do not count."""
         self.merged: dict[MessageId, Known] | None = None
         """Candidate: the state it will lead with, while bodies are missing."""
         self.bodies: dict[MessageId, Multicast] = {}
+        self.missing: set[MessageId] = set()
+        """Whose bodies have not come yet."""
         self.synced: dict[Pid, Timestamp] = {}
         self.serial = 0
-        self.arriving: dict[int, NewState] = {}
+        self.arriving: Pieces[NewState] = Pieces()
         self.arrived = 0
         """How many pieces of a state had come at the last heartbeat."""
 
@@ -137,7 +142,7 @@ class State(Process):
 
         self.asked: Timestamp = -1
         """The mark at which this follower last asked for what it misses."""
-        self.chunks: dict[int, SnapshotChunk] = {}
+        self.chunks: Pieces[SnapshotChunk] = Pieces()
         self.snapshot_for: tuple[Pid, ...] = ()
         self.snapshot_sent_at: dict[Pid, Ticks] = {}
         self.snapshot_base: SnapshotBase | None = None
