@@ -13,7 +13,7 @@ from braidcast.protocols.whitebox.delivery import Delivery
 from braidcast.protocols.whitebox.election import Election
 from braidcast.protocols.whitebox.process import WhiteBox
 
-TABLE_NOW = Edit(CatchingUp.on_snapshot, "rest.dedup, base.collected", "self.dedup.export(), base.collected")
+TABLE_NOW = Edit(CatchingUp.on_snapshot, "table = base.dedup", "table = self.dedup.export()")
 
 CATCHING_UP = [
     Mutant(
@@ -122,32 +122,15 @@ CATCHING_UP = [
         survives=("A snapshot holds only what is delivered, which is the same in every ballot."),
     ),
     Mutant(
-        "24-serial",
-        "pieces_of_two_snapshots",
-        "Pieces of two snapshots are put together.",
-        (
-            Edit(
-                CatchingUp.on_snapshot_chunk,
-                "if any((held.ballot, held.serial, held.parts) != transfer for held in self.chunks.values()):",
-                "if False:",
-            ),
-        ),
-        survives=(
-            "Pieces of two snapshots must be lost in part within one ballot; the pieces of the "
-            "second come in order and complete the first only by chance."
-        ),
-    ),
-    Mutant(
         "24-pieces",
         "snapshot_piece_by_piece",
         "The first piece of a snapshot is installed without the others.",
         (
             Edit(
                 CatchingUp.on_snapshot_chunk,
-                "if len(self.chunks) < c.parts:",
-                "if c.part:\n        return None\n    if False:",
+                "if not pieces:",
+                "if c.part:\n        return None\n    pieces = [c]\n    if False:",
             ),
-            Edit(CatchingUp.on_snapshot_chunk, "for part in range(c.parts)]", "for part in range(1)]"),
         ),
         killer=InScenario("follower_past_the_mark"),
     ),

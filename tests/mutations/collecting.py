@@ -138,7 +138,13 @@ COLLECTING = [
         "18-stable-stranger",
         "stable_from_a_stranger",
         "STABLE counts from a process of another group.",
-        (Edit(Collection.on_stable, "if self.home.get(sender) != s.group or leader_of(s.ballot) != sender:", "if False:"),),
+        (
+            Edit(
+                Collection.on_stable,
+                "if self.home.get(sender) != s.group or leader_of(s.ballot) != sender:",
+                "if False:",
+            ),
+        ),
         redundant=True,
         survives="Processes speak only for their own group; the guard is against strangers.",
     ),

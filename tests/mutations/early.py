@@ -147,7 +147,7 @@ EARLY = [
         (
             Edit(
                 Recovery.bring_to_state,
-                "tuple(sorted([entry.number for entry in self.entries.values() if entry.phase == PROPOSED]))",
+                "sorted([entry.number for entry in self.entries.values() if entry.phase == PROPOSED])",
                 "()",
             ),
         ),

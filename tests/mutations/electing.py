@@ -83,7 +83,7 @@ ELECTING = [
         "restart_forgets_the_state",
         "After a restart an installed state is forgotten, not its ballot.",
         (Edit(Recovery.redo_installed, "self.install(r)", "self.ballot = self.cballot = r.ballot"),),
-        killer=InCampaign("relays", 5),
+        killer=InCampaign("relays", 3),
         violates=ORDER,
     ),
     Mutant(

@@ -263,6 +263,25 @@ def torn_transfers(protocol: Protocol, seed: int) -> SimulationPlan:
     )  # fmt: skip
 
 
+def torn_votes(protocol: Protocol, seed: int) -> SimulationPlan:
+    """One candidate after another; votes and bodies travel in many small pieces, of which some are lost."""
+    random = Random(f"{seed} lose")
+    return _plan(
+        protocol, seed, ("3", "3+1", "5"),
+        load=Load(clients=3, messages=16, gap=Uniform(0, 100), duplicates=0.2),
+        faults=FaultRates(
+            0, 3000, crashes=3, leader_crashes=3, breaks=4, partitions=4, one_ways=6, pauses=5,
+            downtime=Uniform(10, 400), partition_time=Uniform(10, 500), pause_time=Uniform(10, 500),
+        ),
+        options=_pick(
+            seed, "chunk_entries=2 prevote=off", "chunk_entries=1", "chunk_entries=1 prevote=off",
+            "chunk_entries=1 follower_delivery=early prevote=off",
+        ),
+        lose={kind: random.choice((0.0, 0.04, 0.1)) for kind in ("NewLeaderAck", "Accept", "Deliver", "Bodies")},
+        stale=random.choice((0.0, 0.5)),
+    )  # fmt: skip
+
+
 def uniform_fuzz(protocol: Protocol, seed: int) -> SimulationPlan:
     """The runs of `braidcast fuzz`."""
     return draw_plan(protocol, seed_of(31, seed))
@@ -283,6 +302,6 @@ FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
         calm, steady, elections, crashes, storms, early_storms, losses, laggards, collecting, relays, torn_transfers,
-        lagging_applications, disk_losses, uniform_fuzz,
+        torn_votes, lagging_applications, disk_losses, uniform_fuzz,
     )
 }  # fmt: skip

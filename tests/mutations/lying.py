@@ -40,7 +40,7 @@ LYING = [
                Edit(Ordering.on_forwarded, "if f.body.id.client in self.home:", "if False:")),
     unheard_of("32-snapshot", "impossible_snapshot", "A snapshot may be out of order, or lack bodies.",
                Edit(CatchingUp.on_snapshot_chunk,
-                    "if not self.can_follow(known, c.gts) or not parts[0].dedup.is_whole:", "if False:")),
+                    "if not self.can_follow(known, c.gts) or not table.is_whole:", "if False:")),
     unheard_of("32-state", "state_without_bodies", "A state may lack a body that the follower lacks.",
                Edit(Recovery.on_new_state, "if any(k.body is None and not self.has_body(k.id)", "if any(False")),
     unheard_of("32-bodies", "bodies_with_other_destinations", "A body may have other destinations than was reported.",

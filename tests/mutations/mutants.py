@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.catching_up import CATCHING_UP
 from tests.mutations.collecting import COLLECTING
+from tests.mutations.cutting import CUTTING
 from tests.mutations.delivering import DELIVERING
 from tests.mutations.early import EARLY
 from tests.mutations.electing import ELECTING
@@ -14,7 +15,8 @@ from tests.mutations.recovering import RECOVERING
 from tests.mutations.rejoining import REJOINING
 
 _ALL: list[Mutant] = [
-    *ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY, *REJOINING, *LYING
+    *ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY, *REJOINING, *LYING,
+    *CUTTING,
 ]  # fmt: skip
 
 MUTANTS = [mutant for mutant in _ALL if mutant.killer is not None]

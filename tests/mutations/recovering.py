@@ -26,9 +26,9 @@ RECOVERING = [
             ),
             Edit(
                 CatchingUp.resend_after,
-                "known = tuple([self.known(entry, with_body=True) for entry in piece])",
-                "known = tuple([self.known(entry, with_body=True) for entry in piece"
-                " if self.stable.get((-1, entry.id), self.cballot) == self.cballot])",
+                "islice(self.delivered_log, first, None))",
+                "islice(self.delivered_log, first, None)"
+                " if self.stable.get((-1, entry.id), self.cballot) == self.cballot)",
             ),
             Edit(Election.on_beat, "self.stability(self.stable)", "()"),
         ),
@@ -194,7 +194,7 @@ RECOVERING = [
         "30-pull",
         "no_pull",
         "A candidate installs what it has no bodies of.",
-        (Edit(Recovery.pull_bodies, "if not missing:", "if True:"),),
+        (Edit(Recovery.pull_bodies, "if not self.missing:", "if True:"),),
         killer=InCampaign("storms", 1),
     ),
     Mutant(
@@ -202,9 +202,7 @@ RECOVERING = [
         "some_bodies",
         "A candidate goes on with the first bodies that come.",
         (
-            Edit(
-                Recovery.on_bodies, "if all(id in self.bodies or self.has_body(id) for id in self.merged):", "if True:"
-            ),
+            Edit(Recovery.on_bodies, "if not self.missing:", "if True:"),
         ),
         killer=InScenario("bodies_from_two_voters"),
     ),
@@ -278,35 +276,17 @@ RECOVERING = [
         ),
     ),
     Mutant(
-        "30-serial",
-        "pieces_of_two_states",
-        "Pieces of two transfers of one ballot are put together.",
-        (
-            Edit(
-                Recovery.on_new_state,
-                "if any((held.ballot, held.serial, held.parts) != transfer for held in pieces):",
-                "if False:",
-            ),
-        ),
-        survives=(
-            "Two transfers differ only if something was accepted between them, and a piece of each must be lost."
-        ),
-    ),
-    Mutant(
         "30-serial-older",
         "older_pieces",
         "Pieces of an older transfer replace those of a newer one.",
-        (Edit(Recovery.on_new_state, "any((held.ballot, held.serial) > (s.ballot, s.serial)", "any(False"),),
+        (Edit(Recovery.on_new_state, " or (s.ballot, s.serial) < self.arriving.transfer[:2]", ""),),
         survives=("An older piece must overtake a newer one, which sessions do only when stale ones linger."),
     ),
     Mutant(
         "30-pieces",
         "piece_by_piece",
         "The first piece of a state is installed without the others.",
-        (
-            Edit(Recovery.on_new_state, "if len(self.arriving) < s.parts:", "if False:"),
-            Edit(Recovery.on_new_state, "for part in range(s.parts)]", "for part in sorted(self.arriving)]"),
-        ),
+        (Edit(Recovery.on_new_state, "if not pieces:", "pieces = [s]\n    if False:"),),
         killer=InCampaign("laggards", 7),
         violates=INSIDE,
     ),

@@ -22,6 +22,7 @@ from braidcast.protocols.whitebox.messages import (
     SteppedDown,
     Suspect,
     Sweep,
+    VoteComplete,
 )  # fmt: skip
 
 
@@ -58,7 +59,7 @@ WHITEBOX = Protocol(
     timers=(Beat, Suspect, Sweep),
     recorded=(
         CaughtUp, Collected, Committed, Leading, Redelivered, Retried, SessionsExpired, SnapshotInstalled,
-        StateRegained, SteppedDown,
+        StateRegained, SteppedDown, VoteComplete,
     ),
     suspicion=Suspect,
     rejoins=True,
@@ -67,12 +68,12 @@ WHITEBOX = Protocol(
         {},
         {"follower_delivery": "early"},
         {"chunk_entries": "2", "chunk_bytes": "16", "laggard_entries": "6", "sessions_max": "5"},
-        {"follower_delivery": "early", "chunk_entries": "1", "laggard_entries": "4"},
+        {"follower_delivery": "early", "chunk_entries": "2", "laggard_entries": "4"},
         {"prevote": "off"},
     ),
     sometimes=(
         "leading", "retried", "caught_up", "snapshot_installed", "redelivered", "collected", "stepped_down",
-        "sessions_expired", "state_regained",
+        "sessions_expired", "state_regained", "vote_complete",
     ),
 )
 

@@ -129,9 +129,10 @@ def test_snapshot_in_pieces_is_installed_when_all_came() -> None:
     bench.beat(0)
     bench.step(0, 0, Snapshot(ts(4), b"abcde"))
     chunks = bench.in_flight(SnapshotChunk, 0, 2)
-    assert [chunk.state for chunk in chunks] == [b"ab", b"cd", b"e"]
+    assert [chunk.state for chunk in chunks] == [b"ab", b"cd", b"e", b""]
+    assert [len(chunk.dedup.sessions) for chunk in chunks] == [0, 0, 0, 1]
     bench.queue.clear()
-    for chunk in (chunks[2], chunks[0], chunks[0]):
+    for chunk in (chunks[3], chunks[2], chunks[0], chunks[0]):
         bench.step(2, 0, chunk)
         assert bench.delivered[2] == []
     bench.step(2, 0, chunks[1])
@@ -148,7 +149,7 @@ def test_pieces_of_two_snapshots_are_not_mixed() -> None:
     bench.step(0, 2, CatchUp(bench[0].cballot, 0))
     bench.step(0, 0, Snapshot(ts(4), b"wxyz"))
     new = bench.in_flight(SnapshotChunk, 0, 2)
-    for chunk in (old[0], new[1]):
+    for chunk in (old[0], *new[1:]):
         bench.step(2, 0, chunk)
     assert bench.delivered[2] == []
     bench.step(2, 0, new[0])

@@ -16,6 +16,7 @@ nobody who takes them from a clock.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 
 from braidcast.core.client import MessageId, Multicast
@@ -25,7 +26,7 @@ from braidcast.core.timestamps import Timestamp
 
 @message
 class SessionState:
-    """One session as it travels in snapshots and checkpoints."""
+    """One session as it travels in snapshots and checkpoints, or some of its units."""
 
     client: int
     session: Count
@@ -36,7 +37,7 @@ class SessionState:
 
 @message
 class DedupState:
-    """The whole table as it travels in snapshots and checkpoints."""
+    """The table, or some of its rows, as it travels in snapshots and checkpoints."""
 
     sessions: tuple[SessionState, ...] = ()
     expired: tuple[SessionState, ...] = ()
@@ -156,32 +157,53 @@ class DedupTable:
         for key in [key for key, session in self.expired.items() if session.newest <= upto]:
             del self.expired[key]
 
-    def export(self) -> DedupState:
-        """The table as plain data."""
-        batched = tuple([(*key, tuple(edges)) for key, edges in sorted(self.batched.items())])
-        floors = tuple(self.floors.items())
-        return DedupState(_export(self.sessions), _export(self.expired), floors, batched, self.floor_of_forgotten)
+    def export(self, units_max: int = 1 << 30) -> DedupState:
+        """The table as plain data; what a session has more than so many units or intervals of is in further rows."""
+        batched = tuple(
+            [
+                (*key, tuple(edges[at : at + 2 * units_max]))
+                for key, edges in sorted(self.batched.items())
+                for at in range(0, len(edges), 2 * units_max)
+            ]
+        )
+        sessions, expired = _export(self.sessions, units_max), _export(self.expired, units_max)
+        return DedupState(sessions, expired, tuple(self.floors.items()), batched, self.floor_of_forgotten)
 
     def load(self, state: DedupState) -> None:
         """Replace the table by an exported one."""
         self.sessions, self.expired, self.floors = _load(state.sessions), _load(state.expired), dict(state.floors)
-        self.batched = {(client, session): list(edges) for client, session, edges in state.batched}
+        self.batched = {}
+        for client, session, edges in state.batched:
+            self.batched.setdefault((client, session), []).extend(edges)
         self.floor_of_forgotten = state.floor_of_forgotten
 
 
-def _export(sessions: dict[Key, Session]) -> tuple[SessionState, ...]:
-    return tuple(
-        SessionState(*key, s.complete_below, tuple(sorted(s.delivered.items())), s.newest)
-        for key, s in sorted(sessions.items())
+def joined_tables(tables: Sequence[DedupState]) -> DedupState:
+    """One table of the rows of several, in their order."""
+    return DedupState(
+        tuple([row for table in tables for row in table.sessions]),
+        tuple([row for table in tables for row in table.expired]),
+        tuple([row for table in tables for row in table.floors]),
+        tuple([row for table in tables for row in table.batched]),
+        max([table.floor_of_forgotten for table in tables]),
     )
+
+
+def _export(sessions: dict[Key, Session], units_max: int) -> tuple[SessionState, ...]:
+    rows: list[SessionState] = []
+    for key, s in sorted(sessions.items()):
+        units = tuple(sorted(s.delivered.items()))
+        for at in range(0, len(units) or 1, units_max):
+            rows.append(SessionState(*key, s.complete_below, units[at : at + units_max], s.newest))
+    return tuple(rows)
 
 
 def _load(states: tuple[SessionState, ...]) -> dict[Key, Session]:
     sessions: dict[Key, Session] = {}
     for state in states:
-        session = sessions[state.client, state.session] = Session()
+        session = sessions.setdefault((state.client, state.session), Session())
         session.complete_below = state.complete_below
-        session.delivered = dict(state.delivered)
+        session.delivered.update(state.delivered)
         session.newest = state.newest
     return sessions
 

@@ -2,19 +2,20 @@
 
 The leader resends from its log above the follower's mark. What it has collected it can only send as a snapshot of the
 application, with the dedup table as it was at that point and with everything delivered that other groups may still
-ask for. Both travel in pieces.
+ask for. Both travel in pieces: those of the log as they are asked for, those of a snapshot one after the other.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import islice, pairwise
 
 from braidcast.core.application import Restored, Snapshot, SnapshotWanted
 from braidcast.core.ballots import leader_of
 from braidcast.core.timestamps import Timestamp, clock_of
 from braidcast.core.topology import Pid
-from braidcast.protocols.parts.dedup import DedupState
+from braidcast.protocols.parts.dedup import DedupState, joined_tables
 from braidcast.protocols.whitebox.entry import ACCEPTED, COLLECTED, COMMITTED, LEADER, RECOVERING
 from braidcast.protocols.whitebox.messages import (
     CatchUp,
@@ -28,6 +29,7 @@ from braidcast.protocols.whitebox.messages import (
     Transferred,
 )  # fmt: skip
 from braidcast.protocols.whitebox.ordering import Ordering
+from braidcast.protocols.whitebox.pieces import can_be, cut, joined, slices
 from braidcast.protocols.whitebox.state import NEVER
 
 
@@ -51,9 +53,9 @@ class CatchingUp(Ordering):
         if gts < self.collected:
             return self.want_snapshot_for(follower)
         first = bisect_right(self.delivered_log, gts, key=lambda entry: entry.gts)
-        piece = self.delivered_log[first : first + self.options.chunk_entries]
-        known = tuple([self.known(entry, with_body=True) for entry in piece])
-        self.send((follower,), Resend(self.cballot, gts, self.max_delivered_gts, self.pieces(known)[0]))
+        missed = (self.known(entry, with_body=True) for entry in islice(self.delivered_log, first, None))
+        piece = next(cut(self.options, known=missed))  # the follower asks for the next one
+        self.send((follower,), Resend(self.cballot, gts, self.max_delivered_gts, piece["known"]))
 
     def want_snapshot_for(self, follower: Pid) -> None:
         """One snapshot at a time serves everybody who asks meanwhile; what is on its way gets the time to arrive."""
@@ -64,8 +66,9 @@ class CatchingUp(Ordering):
         if self.snapshot_base is None:
             known = tuple([self.known(e, with_body=True) for e in self.delivered_log if e.phase != COLLECTED])
             undelivered = tuple(sorted([e.number for e in self.pending.in_order() if e.number]))
+            table = self.dedup.export(self.options.chunk_entries)
             self.snapshot_base = SnapshotBase(
-                self.max_delivered_gts, known, self.dedup.export(), self.collected, self.issued, undelivered,
+                self.max_delivered_gts, known, table, self.collected, self.issued, undelivered,
                 self.stability(self.stable),
             )  # fmt: skip
             self.deliver(SnapshotWanted(self.max_delivered_gts))
@@ -76,19 +79,20 @@ class CatchingUp(Ordering):
         if sender != self.me or base is None or base.gts != s.gts or self.status is not LEADER:
             return self.refuse("snapshot that nobody asked for")
         self.snapshot_for, self.snapshot_base = (), None
-        known = base.known
-        size = self.options.chunk_bytes
-        states = [s.state[at : at + size] for at in range(0, len(s.state), size)] or [b""]
-        pieces = self.pieces(known)
-        parts = max(len(states), len(pieces))
+        table = base.dedup
+        pieces = list(
+            cut(
+                self.options, state=slices(s.state, self.options.chunk_bytes), known=base.known,
+                sessions=table.sessions, expired=table.expired, floors=table.floors, batched=table.batched,
+                undelivered=base.undelivered,
+            )
+        )  # fmt: skip
         self.serial += 1
-        for part in range(parts):
-            state = states[part] if part < len(states) else b""
-            piece = pieces[part] if part < len(pieces) else ()
-            rest = base if not part else SnapshotBase(base.gts, (), DedupState(), base.collected, 0, (), ())
+        for part, p in enumerate(pieces):
+            rows = DedupState(p["sessions"], p["expired"], p["floors"], p["batched"], table.floor_of_forgotten)
             chunk = SnapshotChunk(
-                self.cballot, base.gts, self.serial, part, parts, state, piece, rest.dedup, base.collected,
-                rest.issued, rest.undelivered, rest.stable,
+                self.cballot, base.gts, self.serial, part, len(pieces), b"".join(p["state"]), p["known"], rows,
+                base.collected, base.issued, p["undelivered"], base.stable,
             )  # fmt: skip
             self.send(waiting, chunk)
         for follower in waiting:
@@ -136,33 +140,26 @@ class CatchingUp(Ordering):
         """Collect the pieces; install them together."""
         if self.status is RECOVERING or c.ballot != self.cballot or leader_of(c.ballot) != sender:
             return self.refuse("snapshot of another ballot")
-        if c.gts <= self.max_delivered_gts or not 0 <= c.part < c.parts or not self.concerns(c.known):
+        if c.gts <= self.max_delivered_gts or not can_be(c) or not self.concerns(c.known):
             return self.refuse("snapshot that is not needed")
-        transfer = (c.ballot, c.serial, c.parts)
-        if any((held.ballot, held.serial, held.parts) != transfer for held in self.chunks.values()):
-            self.chunks = {}
-        self.chunks[c.part] = c
-        if len(self.chunks) < c.parts:
+        pieces = self.chunks.add((c.ballot, c.serial, c.parts), c)
+        if not pieces:
             return
-        parts = [self.chunks[part] for part in range(c.parts)]
-        self.chunks = {}
-        known: list[Known] = []
-        for piece in parts:
-            known += piece.known
-        if not self.can_follow(known, c.gts) or not parts[0].dedup.is_whole:
+        known, table = joined(pieces, "known"), joined_tables([piece.dedup for piece in pieces])
+        if not self.can_follow(known, c.gts) or not table.is_whole:
             return self.refuse("snapshot that cannot be")
-        state = b"".join([piece.state for piece in parts])
-        record = Transferred(c.gts, state, tuple(known), parts[0].dedup, c.collected, parts[0].stable)
+        state = b"".join([piece.state for piece in pieces])
+        record = Transferred(c.gts, state, known, table, c.collected, c.stable)
         self.persist(record)
         self.redo_transferred(record)
-        self.hold_state(parts[0].issued, parts[0].undelivered)
+        self.hold_state(c.issued, joined(pieces, "undelivered"))
         self.restore_application()
         if note := self.note:
             note(SnapshotInstalled(self.group, c.gts))
         if self.early:
             self.deliver_committed()
 
-    def can_follow(self, known: list[Known], gts: Timestamp) -> bool:
+    def can_follow(self, known: Sequence[Known], gts: Timestamp) -> bool:
         """Whether these were delivered in this order, up to `gts`, and none lacks its body."""
         timestamps = [0, *[k.gts for k in known], gts + 1]
         whole = all(k.phase == COMMITTED and k.body is not None for k in known)

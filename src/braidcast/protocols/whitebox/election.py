@@ -117,10 +117,10 @@ class Election(Rejoining):
         """Vote late for a ballot that has a leader; again if its state does not come."""
         if b > self.ballot:
             self.promise(b)
-        elif len(self.arriving) > self.arrived:
+        elif len(self.arriving) != self.arrived:  # fewer: those of another transfer
             self.arrived = len(self.arriving)
             return
-        self.send((leader,), self.vote())
+        self.send_vote(leader)
 
     def receives_snapshot(self) -> bool:
         """Whether pieces of a snapshot have come since the last heartbeat: then asking again would start it over."""

@@ -107,7 +107,8 @@ class CatchUp:
 
 @message
 class Resend:
-    """Deliveries in order after the one at `prev_gts`; the leader has delivered up to `upto`."""
+    """Deliveries in order after the one at `prev_gts`, as many as one message may hold; the leader has delivered up to
+    `upto`."""
 
     ballot: Ballot
     prev_gts: Timestamp
@@ -117,11 +118,7 @@ class Resend:
 
 @message
 class SnapshotChunk:
-    """A piece of the application's state after the delivery at `gts`.
-
-    The first piece carries the dedup table and the numbers of SnapshotBase, and the pieces together what was delivered
-    up to there and is not collected: other groups may still ask for it. Up to `collected` the log was collected.
-    """
+    """A piece of the application's state after the delivery at `gts`, and of what goes with it (SnapshotBase)."""
 
     ballot: Ballot
     gts: Timestamp
@@ -141,8 +138,9 @@ class SnapshotChunk:
 class SnapshotBase:
     """What goes with a snapshot, as it was when the application was asked for it; stays at the leader.
 
-    Of the timestamps that the leader had issued in its ballot, up to number `issued`, the snapshot lacks those in
-    `undelivered`.
+    That is the dedup table, and what was delivered up to there and is not collected: other groups may still ask for it.
+    Up to `collected` the log was collected. Of the timestamps that the leader had issued in its ballot, up to number
+    `issued`, the snapshot lacks those in `undelivered`.
     """
 
     gts: Timestamp
@@ -192,7 +190,12 @@ class Nack:
 
 @message
 class NewLeaderAck:
-    """Line 41, without bodies. The process has delivered up to `gts` and may have collected up to `collected`."""
+    """Line 41, without bodies, in pieces that count together.
+
+    The process has delivered up to `gts` and may have collected up to `collected`. It has one vote in a ballot: what
+    it knows does not change until it has the state of that ballot, so pieces of a vote that was sent again are the
+    same. After a restart what was COMMITTED may be only ACCEPTED again, and either is true.
+    """
 
     ballot: Ballot
     cballot: Ballot
@@ -200,11 +203,13 @@ class NewLeaderAck:
     gts: Timestamp
     collected: Timestamp
     known: tuple[Known, ...]
+    part: int = 0
+    parts: int = 1
 
 
 @message
 class Pull:
-    """A candidate lacks the bodies of messages that the receiver reported."""
+    """A candidate lacks the bodies of messages that the receiver reported: these, and perhaps more."""
 
     ballot: Ballot
     ids: tuple[MessageId, ...]
@@ -212,7 +217,7 @@ class Pull:
 
 @message
 class Bodies:
-    """The answer to Pull."""
+    """The answer to Pull: as many of them, from the first on, as one message may hold."""
 
     ballot: Ballot
     bodies: tuple[Multicast, ...]
@@ -431,6 +436,15 @@ class SteppedDown:
 
     group: Group
     ballot: Ballot
+
+
+@message
+class VoteComplete:
+    """The vote of `voter` in `ballot` came in so many pieces, and now counts."""
+
+    ballot: Ballot
+    voter: int
+    parts: int
 
 
 @message

@@ -25,9 +25,9 @@ class Options:
     prevote: bool = True
     """Ask whether an election could succeed before disturbing the group with one."""
     chunk_entries: int = 256
-    """How many messages one piece of a state transfer or catch-up holds at most."""
+    """How many messages, ids or rows of a table one piece of a state transfer or catch-up holds at most."""
     chunk_bytes: int = 1 << 20
-    """How many bytes of payloads, or of an application's snapshot, one piece holds at most; or one message."""
+    """About how many bytes one piece of a state transfer or catch-up holds at most, or one larger message."""
     laggard_entries: int = 100_000
     """Once this many delivered messages wait for a slow member, collect them and let it have a snapshot instead."""
 

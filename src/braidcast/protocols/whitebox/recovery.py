@@ -8,6 +8,8 @@ it reported, in pieces that are installed together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from braidcast.core.ballots import Ballot, ballot, leader_of, number_of
 from braidcast.core.client import MessageId
 from braidcast.core.topology import Pid
@@ -26,7 +28,9 @@ from braidcast.protocols.whitebox.messages import (
     NewStateAck,
     Promised,
     Pull,
+    VoteComplete,
 )  # fmt: skip
+from braidcast.protocols.whitebox.pieces import Pieces, can_be, cut, joined
 from braidcast.protocols.whitebox.state import ATTEMPTS_MAX, UNCOUNTED
 
 
@@ -44,29 +48,40 @@ class Recovery(Collection):
         self.promise(b)
         if self.others:
             self.send(self.others, NewLeader(b, self.max_delivered_gts))
-        self.on_new_leader_ack(self.me, self.vote())
+        for piece in self.vote():
+            self.on_new_leader_ack(self.me, piece)
 
     def promise(self, b: Ballot) -> None:
         """Lines 39-40: join no lower ballot any more, and stop until this one is decided."""
         self.status, self.ballot = RECOVERING, b
         self.max_ballot = max(self.max_ballot, b)
         self.prevote_ballot = 0
-        self.votes, self.merged, self.bodies, self.synced, self.arriving = {}, None, {}, {}, {}
+        self.votes, self.vote_pieces, self.synced = {}, {}, {}
+        self.merged, self.bodies, self.missing = None, {}, set()
         self.restored = {}
         if leader_of(b) != self.me:
             self.forgetful = {}  # another leader restores them, and this one would not hear of it
         self.pending = PendingHeap()
-        self.arrived, self.chunks = 0, {}
+        self.arrived, self.arriving, self.chunks = 0, Pieces(), Pieces()
         self.snapshot_base, self.snapshot_for = None, ()
         self.persist(Promised(b))
         if leader_of(b) != self.me or not self.options.prevote:  # a PreVote has counted already
             self.attempts = min(self.attempts + 1, ATTEMPTS_MAX)
         self.wait_for_leader()
 
-    def vote(self) -> NewLeaderAck:
+    def vote(self) -> Iterator[NewLeaderAck]:
+        """Line 41, in pieces."""
+        pieces = list(cut(self.options, known=self.known_entries(with_bodies=False)))
+        mark, collected = self.max_delivered_gts, self.collected
+        for part, piece in enumerate(pieces):
+            yield NewLeaderAck(
+                self.ballot, self.cballot, self.clock, mark, collected, piece["known"], part, len(pieces)
+            )
+
+    def send_vote(self, candidate: Pid) -> None:
         """Line 41."""
-        known = self.known_entries(with_bodies=False)
-        return NewLeaderAck(self.ballot, self.cballot, self.clock, self.max_delivered_gts, self.collected, known)
+        for piece in self.vote():
+            self.send((candidate,), piece)
 
     def on_new_leader(self, sender: Pid, n: NewLeader) -> None:
         """Lines 37-41. Nobody votes for a candidate that lacks what the voter has collected (1.6)."""
@@ -78,7 +93,7 @@ class Recovery(Collection):
             self.max_ballot = max(self.max_ballot, n.ballot)
             return self.send((sender,), Nack(n.ballot, self.ballot))
         self.promise(n.ballot)
-        self.send((sender,), self.vote())
+        self.send_vote(sender)
 
     def on_nack(self, sender: Pid, n: Nack) -> None:
         """Somebody is ahead: remember, so that the next attempt is above it."""
@@ -90,17 +105,32 @@ class Recovery(Collection):
         """Lines 42-43. After the first quorum a vote no longer counts, it only asks for the state (B3)."""
         if vote.ballot != self.ballot or leader_of(self.ballot) != self.me or self.home.get(sender) != self.group:
             return self.refuse("vote in another ballot")
+        if not can_be(vote):
+            return self.refuse("vote that cannot be")
         if not self.concerns(vote.known):
             return self.refuse("vote about another group's messages")
         if self.status is FOLLOWER or (sender != self.me and self.me not in self.votes):
             return self.refuse("vote for an attempt of an earlier life")
-        self.votes[sender] = vote
+        if not self.completes_vote(sender, vote):
+            return
         if self.cballot == self.ballot:
             self.bring_to_state(sender)
             return self.restore_members()
         if self.merged is None and len(self.votes) >= self.quorum:
             self.merged = self.merge_votes()
             self.pull_bodies()
+
+    def completes_vote(self, voter: Pid, vote: NewLeaderAck) -> bool:
+        """Whether all pieces of the vote are here; only then it counts."""
+        header = (vote.ballot, vote.cballot, vote.clock, vote.gts, vote.collected)
+        pieces = self.vote_pieces.setdefault(voter, Pieces()).add((*header, vote.parts), vote)
+        if not pieces:
+            return False
+        del self.vote_pieces[voter]
+        self.votes[voter] = NewLeaderAck(*header, joined(pieces, "known"))
+        if vote.parts > 1 and (note := self.note):
+            note(VoteComplete(vote.ballot, voter, vote.parts))
+        return True
 
     def merge_votes(self) -> dict[MessageId, Known]:
         """Lines 44-53. A message of which only the id is left somewhere was delivered: not ACCEPTED again (1.6)."""
@@ -122,14 +152,18 @@ class Recovery(Collection):
     def pull_bodies(self) -> None:
         """Ask those who reported a message for its body; or go on if none is missing."""
         assert self.merged is not None, "after a quorum of votes"
-        missing = [id for id in sorted(self.merged) if id not in self.bodies and not self.has_body(id)]
-        if not missing:
+        self.missing = {id for id in self.merged if not self.has_body(id)}
+        if not self.missing:
             return self.install_merged()
-        for voter, vote in sorted(self.votes.items()):
-            reported = {known.id for known in vote.known}
-            ids = tuple([id for id in missing if id in reported])
-            if ids and voter != self.me:
-                self.send((voter,), Pull(self.ballot, ids))
+        for voter in sorted(self.votes):
+            if voter != self.me:
+                self.pull_from(voter)
+
+    def pull_from(self, voter: Pid) -> None:
+        """Ask for what is missing of what this voter reported, as much as one message may hold."""
+        ids = (known.id for known in self.votes[voter].known if known.id in self.missing)
+        if piece := next(cut(self.options, ids=ids))["ids"]:
+            self.send((voter,), Pull(self.ballot, piece))
 
     def has_body(self, id: MessageId) -> bool:
         """Whether the body of `id` is here."""
@@ -140,18 +174,24 @@ class Recovery(Collection):
         """A candidate lacks bodies that this process reported."""
         if not self.comes_from_its_leader(sender, p.ballot):
             return self.refuse("pull from another group")
-        bodies = [entry.body for id in p.ids if (entry := self.entries.get(id)) is not None]
-        self.send((sender,), Bodies(p.ballot, tuple([body for body in bodies if body is not None])))
+        entries = [self.entries[id] for id in p.ids if id in self.entries]
+        bodies = (entry.body for entry in entries if entry.body is not None)
+        self.send((sender,), Bodies(p.ballot, next(cut(self.options, bodies=bodies))["bodies"]))
 
     def on_bodies(self, sender: Pid, b: Bodies) -> None:
-        """The answer; what is still missing comes from another voter, or from the next attempt."""
+        """The answer; as long as it brings something, ask for the rest. What is missing then comes from another voter,
+        or with the next attempt."""
         if b.ballot != self.ballot or self.merged is None or self.home.get(sender) != self.group:
             return self.refuse("bodies of another ballot")
+        before = len(self.missing)
         for body in b.bodies:
             if (known := self.merged.get(body.id)) is not None and known.dest == body.dest:
                 self.bodies[body.id] = body
-        if all(id in self.bodies or self.has_body(id) for id in self.merged):
+                self.missing.discard(body.id)
+        if not self.missing:
             self.install_merged()
+        elif len(self.missing) < before and sender in self.votes:
+            self.pull_from(sender)
 
     def install_merged(self) -> None:
         """Lines 44-56: adopt the merged state durably, then bring the voters to it."""
@@ -185,15 +225,13 @@ class Recovery(Collection):
         """Line 56, also for one that joins late (B5): the state as it is now, as if it had followed from the start."""
         state = {known.id: known for known in self.known_entries(with_bodies=False)}
         known, dropped = self.difference_to(self.votes[follower], state)
-        pieces = self.pieces(known)
-        parts = len(pieces)
+        proposed = sorted([entry.number for entry in self.entries.values() if entry.phase == PROPOSED])
+        pieces = list(cut(self.options, known=known, dropped=dropped, proposed=proposed))
         self.serial += 1
-        proposed = tuple(sorted([entry.number for entry in self.entries.values() if entry.phase == PROPOSED]))
-        for part, piece in enumerate(pieces):
-            drop = dropped if not part else ()
+        for part, p in enumerate(pieces):
             state_piece = NewState(
-                self.ballot, self.serial, part, parts, self.clock, piece, drop, self.issued, proposed, self.collected,
-                self.restored.get(follower, 0),
+                self.ballot, self.serial, part, len(pieces), self.clock, p["known"], p["dropped"], self.issued,
+                p["proposed"], self.collected, self.restored.get(follower, 0),
             )  # fmt: skip
             self.send((follower,), state_piece)
 
@@ -210,30 +248,22 @@ class Recovery(Collection):
             return self.send((sender,), NewStateAck(s.ballot, self.max_delivered_gts))  # the first answer was lost
         if s.life != self.life or self.status is not RECOVERING or (s.ballot > self.ballot and not self.life):
             return self.refuse("state without a vote")
-        pieces = self.arriving.values()
-        if not 0 <= s.part < s.parts or any((held.ballot, held.serial) > (s.ballot, s.serial) for held in pieces):
+        if not can_be(s) or (s.ballot, s.serial) < self.arriving.transfer[:2]:
             return self.refuse("piece of an older state")
-        transfer = (s.ballot, s.serial, s.parts)
-        if any((held.ballot, held.serial, held.parts) != transfer for held in pieces):
-            self.arriving, self.arrived = {}, 0
-        self.arriving[s.part] = s
-        if len(self.arriving) < s.parts:
+        pieces = self.arriving.add((s.ballot, s.serial, s.parts), s)
+        if not pieces:
             return
-        whole = [self.arriving[part] for part in range(s.parts)]
-        self.arriving = {}
-        known: list[Known] = []
-        for piece in whole:
-            known += piece.known
+        known = joined(pieces, "known")
         if any(k.body is None and not self.has_body(k.id) and not self.is_collected(k) for k in known):
             return self.refuse("state without what is missing")
-        record = Installed(s.ballot, s.clock, tuple(known), whole[0].dropped)
+        record = Installed(s.ballot, s.clock, known, joined(pieces, "dropped"))
         self.persist(record)
         self.install(record)
         if self.life:
             self.remember(s)
         self.status = FOLLOWER
         self.settled_at = self.out.now
-        self.held, self.gaps, self.state_begins = s.issued, set(s.proposed), s.collected
+        self.held, self.gaps, self.state_begins = s.issued, set(joined(pieces, "proposed")), s.collected
         self.asked = -1
         if self.early:
             self.rebuild_pending()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from braidcast.core.ballots import Ballot, ballot, leader_of
 from braidcast.core.client import MessageId, Multicast
@@ -22,6 +22,7 @@ from braidcast.protocols.whitebox.messages import (
     Transferred,
 )  # fmt: skip
 from braidcast.protocols.whitebox.options import Options
+from braidcast.protocols.whitebox.pieces import Pieces
 
 NEVER: Ticks = -(1 << 60)
 """Longer ago than any time-out."""
@@ -47,7 +48,7 @@ class State(Process):
         # election
         "attempts", "settled_at", "heard_at", "max_ballot", "prevote_ballot", "prevotes", "recovered",
         # leader recovery, at the candidate and at its followers
-        "arrived", "arriving", "bodies", "merged", "serial", "synced", "votes",
+        "arrived", "arriving", "bodies", "merged", "missing", "serial", "synced", "vote_pieces", "votes",
         # members that lost their disk: this one, and at a leader the others
         "forgetful", "life", "restored", "votes_from",
         # catch-up
@@ -120,12 +121,16 @@ class State(Process):
         self.prevotes: set[Pid] = set()
 
         self.votes: dict[Pid, NewLeaderAck] = {}
+        self.vote_pieces: dict[Pid, Pieces[NewLeaderAck]] = {}
+        """Of votes that are not complete, and do not count."""
         self.merged: dict[MessageId, Known] | None = None
         """Candidate: the state it will lead with, while bodies are missing."""
         self.bodies: dict[MessageId, Multicast] = {}
+        self.missing: set[MessageId] = set()
+        """Whose bodies have not come yet."""
         self.synced: dict[Pid, Timestamp] = {}
         self.serial = 0
-        self.arriving: dict[int, NewState] = {}
+        self.arriving: Pieces[NewState] = Pieces()
         self.arrived = 0
         """How many pieces of a state had come at the last heartbeat."""
 
@@ -140,7 +145,7 @@ class State(Process):
 
         self.asked: Timestamp = -1
         """The mark at which this follower last asked for what it misses."""
-        self.chunks: dict[int, SnapshotChunk] = {}
+        self.chunks: Pieces[SnapshotChunk] = Pieces()
         self.snapshot_for: tuple[Pid, ...] = ()
         self.snapshot_sent_at: dict[Pid, Ticks] = {}
         self.snapshot_base: SnapshotBase | None = None
@@ -208,19 +213,6 @@ class State(Process):
         """`entry` as it travels and as it is recorded."""
         body = entry.body if with_body else None
         return Known(entry.id, entry.dest, entry.phase, entry.lts, entry.gts, body, entry.number)
-
-    def pieces(self, known: Sequence[Known]) -> list[tuple[Known, ...]]:
-        """The same in pieces that a message may hold, by number and by bytes; one at least."""
-        entries, size = self.options.chunk_entries, self.options.chunk_bytes
-        pieces: list[tuple[Known, ...]] = []
-        begin = held = 0
-        for at, each in enumerate(known):
-            length = len(each.body.payload) if each.body is not None else 0
-            if at > begin and (at - begin >= entries or held + length > size):
-                pieces.append(tuple(known[begin:at]))
-                begin, held = at, 0
-            held += length
-        return [*pieces, tuple(known[begin:])]
 
     def known_entries(self, with_bodies: bool) -> tuple[Known, ...]:
         """All that is ACCEPTED or COMMITTED; PROPOSED is nobody's business but the leader's (1.3, 1.8)."""
