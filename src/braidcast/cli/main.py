@@ -72,6 +72,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stdout = None  # whoever read it has gone: nothing is left to flush
         return 0
+    except OSError as error:
+        sys.stdout = None  # what is left in it cannot be written either
+        where = f" {error.filename}" if error.filename is not None else ""
+        return _fail(f"cannot read or write{where}: {error.strerror or error}: make room there, or name another place")
     return left_with if isinstance(left_with, int) else 0
 
 
