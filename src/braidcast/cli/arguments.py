@@ -38,7 +38,7 @@ class OutputFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path, if it can be written."""
-        path: Path = super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if not path.parent.is_dir():
             self.fail(f"cannot write {path}: there is no directory {path.parent}, make it or name another", param, ctx)
         if not path.exists() and not os.access(path.parent, os.W_OK):

@@ -156,7 +156,8 @@ class Simulation:
                 break
             # By the queue and not by the clock: with nothing scheduled for long, nothing is looked at for long.
             world.run(max(world.now, world.times[0]) + limits.settle, limits.events_max)
-        self.quiescent = not self.faults.active and not self.waiting()
+        cut_short = world.events >= limits.events_max
+        self.quiescent = not cut_short and not self.faults.active and not self.waiting()
 
     def _delivered(self) -> int:
         return sum(len(node.application.applied) for node in self.nodes.values())
