@@ -14,6 +14,7 @@ import click
 from braidcast import __version__
 from braidcast.cli.bench import bench
 from braidcast.cli.chaos import chaos
+from braidcast.cli.check import check
 from braidcast.cli.clusters import down, status, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
@@ -38,13 +39,14 @@ def cli() -> None:
     Run one schedule:         braidcast sim --protocol whitebox --scenario convoy
     Look for mistakes:        braidcast fuzz --protocol whitebox --runs 1000
     Look at every schedule:   braidcast explore --protocol whitebox --groups 1 --replicas 3 --messages 2
+    Judge what was recorded:  braidcast check /tmp/run
     Measure it:               braidcast bench core
     Run it for real:          braidcast up
     Break it for real:        braidcast chaos
     """
 
 
-for command in (demo, up, down, status, send, tail, node, config, sim, fuzz, explore, chaos, bench):
+for command in (demo, up, down, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench):
     cli.add_command(command)
 
 
