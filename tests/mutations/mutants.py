@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutations.answering import ANSWERING
 from tests.mutations.catching_up import CATCHING_UP
 from tests.mutations.collecting import COLLECTING
 from tests.mutations.delivering import DELIVERING
@@ -13,7 +14,8 @@ from tests.mutations.recovering import RECOVERING
 from tests.mutations.rejoining import REJOINING
 
 _ALL: list[Mutant] = [
-    *ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY, *REJOINING
+    *ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY, *REJOINING,
+    *ANSWERING,
 ]  # fmt: skip
 
 MUTANTS = [mutant for mutant in _ALL if mutant.killer is not None]

@@ -78,7 +78,7 @@ def plan_of(
         ),
         load=tuple(submission_of(line, topology, start) for line in scenario.happenings if line.kind == "multicast"),
         faults=tuple(_fault(line, topology, start) for line in scenario.happenings if is_fault(line)),
-        limits=Limits(number("settle", 200 * delta), number("grace", 200_000 * delta), EVENTS_MAX),
+        limits=Limits(number("settle", 200 * delta), number("grace", 200_000 * delta), EVENTS_MAX, number("rest", 0)),
         delta=delta,
         scenario=scenario.name,
     )

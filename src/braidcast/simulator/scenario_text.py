@@ -114,6 +114,7 @@ SETTINGS = [
     _form("to_all", "clients send to all"),
     _form("settle", "settle {n}"),
     _form("grace", "grace {n}"),
+    _form("rest", "rest {n}"),
     _form("end", "end at {n}"),
     _form("manual", "manual"),
     _form("now", "now {n}"),
