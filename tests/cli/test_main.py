@@ -67,6 +67,8 @@ def test_version(capsys: Captured) -> None:
         (["explore", "--protocol", "whitebox", "--replicas", "2"], "group 0 has 2 members"),
         (["explore", "--protocol", "whitebox", "--replicas", "0"], "give every group at least one"),
         (["explore", "--protocol", "skeen", "--replicas", "1", "--elections", "1"], "skeen has no elections"),
+        (["explore", "--protocol", "whitebox", "--messages", "10001"], "10001 is not in the range"),
+        (["explore", "--protocol", "whitebox", "--topology", "3", "--groups", "1"], "leave --groups out"),
         (["bench", "nope"], "No such command 'nope'"),
     ],
 )

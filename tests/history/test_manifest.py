@@ -49,7 +49,7 @@ def test_a_wrong_field_is_named(field: str, value: Any, expected: str) -> None:
         manifest_from_json(text)
 
 
-@pytest.mark.parametrize("field", ["protocol", "topology", "run", "driver", "quiescent"])
+@pytest.mark.parametrize("field", ["protocol", "topology", "run", "driver", "quiescent", "promises", "crashed"])
 def test_a_missing_field_is_named(field: str) -> None:
     found = json.loads(FULL.to_json())
     del found[field]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -63,12 +64,22 @@ def test_a_history_comes_back_with_rows_for_messages(folder: Path) -> None:
     assert [changed(e, what=None) for e in found.events] == [changed(e, what=None) for e in a_history(6).events]
     start, multicast, send, delivery, restart, reply = [e.what for e in found.events]
     assert start is None
-    assert multicast == Row("multicast", M.id, M.dest, batch_first=10, batch_count=3)
+    digest = crc32(M.payload)
+    assert multicast == Row("multicast", M.id, M.dest, batch_first=10, batch_count=3, payload_digest=digest)
     assert send == Row("accept_ack", M.id, group=0, vector=(65536, 3))
-    assert delivery == Row("delivered", M.id, M.dest, batch_first=10, batch_count=3, gts=2048, repeated=(1,))
+    assert delivery == Row(
+        "delivered", M.id, M.dest, batch_first=10, batch_count=3, gts=2048, repeated=(1,), payload_digest=digest
+    )
     assert isinstance(delivery.id, MessageId)
     assert restart == Row("resumed", gts=2048)
     assert reply == Row("reply", M.id, group=1, gts=2048)
+
+
+def test_a_history_that_was_written_before_there_were_digests_can_be_read(folder: Path) -> None:
+    rewrite(folder, lambda table: table.drop_columns(["payload_digest"]))
+    multicast = read_history(folder).events[1].what
+    assert (multicast.id, multicast.payload_digest) == (M.id, None)
+    assert read_table(folder).schema.equals(SCHEMA)
 
 
 def test_a_history_that_was_read_can_be_written_again(folder: Path, tmp_path: Path) -> None:
@@ -207,6 +218,18 @@ def with_holes(table: pa.Table) -> pa.Table:
     return table.set_column(place, pa.field("node", pa.int64()), holes)
 
 
+def emptied(columns: str, row: int) -> Callable[[pa.Table], pa.Table]:
+    def change(table: pa.Table) -> pa.Table:
+        for name in columns.split():
+            place = table.schema.get_field_index(name)
+            values = table.column(name).to_pylist()
+            values[row] = None
+            table = table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+        return table
+
+    return change
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "has no manifest.json"),
     "manifest is no JSON": (lambda f: (f / "manifest.json").write_text("{oops"), "is not JSON"),
@@ -240,6 +263,19 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         "schema version none",
     ),
     "another run": (lambda f: rewrite(f, of_another_run), "of run 'run-8'"),
+    "no promises": (lambda f: edit_manifest(f, promises=None), "'promises' must be list"),
+    "an event without a kind": (lambda f: rewrite(f, emptied("kind", 2)), "a send event of node 0 has no kind"),
+    "half a message id": (lambda f: rewrite(f, emptied("client", 2)), "a message id has holes"),
+    "a multicast without an id": (
+        lambda f: rewrite(f, emptied("client session seq", 1)), "a multicast event of node 100 has no message id",
+    ),
+    "a delivery without an id": (
+        lambda f: rewrite(f, emptied("client session seq", 3)), "a deliver event of node 0 has no message id",
+    ),
+    "a reply without an id": (
+        lambda f: rewrite(f, emptied("client session seq", 5)), "a reply event of node 100 has no message id",
+    ),
+    "effects lost up to nowhere": (lambda f: rewrite(f, emptied("gts", 4)), "a restart event of node 0 has no gts"),
     "holes": (lambda f: rewrite(f, with_holes), "column node has holes"),
 }
 

@@ -7,6 +7,7 @@ milliseconds. The numbers are chosen so that mutants die fast; the campaigns of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from braidcast.core.protocol import Protocol
@@ -298,10 +299,25 @@ def steady(protocol: Protocol, seed: int) -> SimulationPlan:
     )  # fmt: skip
 
 
+def resting(protocol: Protocol, seed: int) -> SimulationPlan:
+    """Leaders crash with messages under way, clients die between two sends; then all is quiet until it is forgotten."""
+    plan = _plan(
+        protocol, seed, ("2x3", "3+1", "5+3"),
+        load=Load(clients=4, messages=14, gap=Uniform(0, 100), duplicates=0.3, deaths=0.3),
+        faults=FaultRates(
+            0, 2000, leader_crashes=5, crashes=2, breaks=4, partitions=2, downtime=Uniform(10, 400),
+            partition_time=Uniform(20, 400),
+        ),
+        options=_pick(seed, "", "follower_delivery=early"),
+    )  # fmt: skip
+    assert protocol.forgets_after is not None, "it forgets"
+    return replace(plan, limits=replace(plan.limits, rest=protocol.forgets_after(plan.options)))
+
+
 FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
         calm, steady, elections, crashes, storms, early_storms, losses, laggards, collecting, relays, torn_transfers,
-        torn_votes, lagging_applications, disk_losses, uniform_fuzz,
+        torn_votes, lagging_applications, disk_losses, uniform_fuzz, resting,
     )
 }  # fmt: skip

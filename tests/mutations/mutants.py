@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutations.answering import ANSWERING
 from tests.mutations.catching_up import CATCHING_UP
 from tests.mutations.collecting import COLLECTING
 from tests.mutations.cutting import CUTTING
@@ -16,7 +17,7 @@ from tests.mutations.rejoining import REJOINING
 
 _ALL: list[Mutant] = [
     *ORDERING, *DELIVERING, *RECOVERING, *ELECTING, *COLLECTING, *CATCHING_UP, *EARLY, *REJOINING, *LYING,
-    *CUTTING,
+    *CUTTING, *ANSWERING,
 ]  # fmt: skip
 
 MUTANTS = [mutant for mutant in _ALL if mutant.killer is not None]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.properties.histories import changed
 
-from braidcast.core.client import MessageId
+from braidcast.core.client import MessageId, Refused
 from braidcast.history.event import Event, History
 
 Tampering = Callable[[Random, History], History | None]
@@ -114,6 +114,23 @@ def deliver_another_batch(random: Random, history: History) -> History | None:
     what = history.events[place].what
     unit = changed(what.multicast, batch_count=what.multicast.batch_count + 1)
     return with_what(history, {place: changed(what, multicast=unit)})
+
+
+@breaks("delivered_as_multicast")
+def deliver_another_payload(random: Random, history: History) -> History | None:
+    place = random.choice(where(history, "deliver", "Delivered"))
+    what = history.events[place].what
+    other = changed(what.multicast, payload=what.multicast.payload + b"!")
+    return with_what(history, {place: changed(what, multicast=other)})
+
+
+@breaks("refused_for_a_reason")
+def refuse_what_is_possible(random: Random, history: History) -> History | None:
+    event = history.events[random.choice(where(history, "multicast"))]
+    id, group = event.what.id, event.what.dest[0]
+    refused = Refused(id, group, "out of spirits")
+    sent = changed(event, event="send", node=history.manifest.topology[group][0], peer=event.node, what=refused)
+    return inserted(history, len(history.events), sent)
 
 
 @breaks("delivered_where_addressed")

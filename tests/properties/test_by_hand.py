@@ -14,9 +14,9 @@ from braidcast.core.client import MessageId, Multicast, Refused
 from braidcast.core.message import message
 from braidcast.history.event import Event, History, Resumed
 from braidcast.history.manifest import FIFO, GENUINE, Manifest
-from braidcast.properties.check import check
+from braidcast.properties.check import check, judge_history
 from braidcast.properties.sometimes import count_events, sometimes
-from braidcast.protocols.whitebox.messages import AcceptAck, Accepted, Installed, Known
+from braidcast.protocols.whitebox.messages import AcceptAck, Accepted, Installed, Known, SessionsExpired
 
 CLIENT = 100
 Step = tuple[str, int, Any] | tuple[str, int, Any, int]
@@ -141,12 +141,46 @@ def test_a_crashed_process_need_not_deliver() -> None:
     "steps",
     [
         [("crash", CLIENT, None)],
-        [("send", 0, Refused(A.id, 0, "expired"), CLIENT)],
+        [("sessions_expired", 0, SessionsExpired(0, 1)), ("send", 0, Refused(A.id, 0, "expired"), CLIENT)],
     ],
     ids=["client crashed", "refused"],
 )
 def test_a_message_that_nobody_owes_an_answer_may_vanish(steps: list[Step]) -> None:
     assert check(history(*submit(A), *steps, sizes=(1, 1, 1), quiescent=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("dest", "batch", "notes", "fine"),
+    [
+        ((0,), 0, [], False),
+        ((0,), 5, [], False),
+        ((1,), 0, [], True),
+        ((0, 9), 0, [], True),
+        ((), 0, [], True),
+        ((0,), 1 << 21, [], True),
+        ((0,), 0, [("sessions_expired", 1, SessionsExpired(0, 1))], True),
+        ((0,), 0, [("sessions_expired", 3, SessionsExpired(1, 1))], False),
+    ],
+    ids=["nothing", "a batch", "not for this group", "no such group", "for nobody", "huge", "forgot", "others forgot"],
+)
+def test_a_refusal_needs_a_reason(dest: tuple[int, ...], batch: int, notes: list[Step], fine: bool) -> None:
+    a = Multicast(MessageId(CLIENT, 1, 1), dest, b"", 1, 0, batch)
+    refusal: Step = ("send", 0, Refused(a.id, 0, "no"), CLIENT)
+    found = check(history(*submit(a), *notes, refusal, sizes=(3, 3)), only=["refused_for_a_reason"])
+    assert (not found) == fine
+
+
+def test_a_name_that_was_used_twice_may_be_refused() -> None:
+    a, other = unit(1, 0), unit(1, 0, 1)
+    assert check(history(*submit(a, other), ("send", 0, Refused(a.id, 0, "in use"), CLIENT), sizes=(3, 3))) == []
+
+
+def test_payloads_are_judged_where_they_are_known() -> None:
+    a = unit(1, 0)
+    other = Multicast(a.id, a.dest, b"other")
+    assert named(history(*submit(a), *deliver(0, (other, 10)))) == {"delivered_as_multicast"}
+    assert "delivered_as_multicast" in judge_history(history(*submit(a), *deliver(0, (a, 10)))).judged
+    assert "delivered_as_multicast" in judge_history(history(*deliver(0, (a, 10)))).skipped
 
 
 def test_a_client_that_began_again_has_abandoned_what_it_sent_before() -> None:

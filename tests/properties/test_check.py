@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ from tests.properties.tamper import TAMPERINGS
 from braidcast.core.errors import OptionError
 from braidcast.history.event import History
 from braidcast.history.store import read_history, write_history
-from braidcast.properties.check import PROPERTIES, check, properties_table
+from braidcast.properties.check import PROPERTIES, check, judge_history, properties_table
 
 assert tamper_inside.__doc__, "imported for what it adds to TAMPERINGS"
 SEEDS = range(60)
@@ -88,6 +89,18 @@ def test_only_the_named_properties_are_judged() -> None:
     tampered = next(found for seed in SEEDS if (found := tampering(Random(seed), a_history(seed))))
     assert {violation.property for violation in check(tampered, only=["gts_increases"])} == {"gts_increases"}
     assert check(tampered, only=["termination"]) == []
+
+
+def test_a_judgement_says_what_was_not_judged_and_why() -> None:
+    history = correct_history(1)
+    whole = judge_history(history)
+    assert (whole.violations, {*whole.judged, *whole.skipped}) == ([], {*PROPERTIES})
+    restless = History(replace(history.manifest, quiescent=False, promises=()), history.events)
+    found = judge_history(restless)
+    assert found.skipped["termination"] == "quiescent runs"
+    assert found.skipped["genuineness"] == "protocols that promise genuineness"
+    assert {"termination", "agreement", "genuineness", "fifo"} <= {*found.skipped}
+    assert not {*found.skipped} & {*found.judged}
 
 
 def test_an_unknown_property_is_an_error_that_lists_the_known_ones() -> None:

@@ -82,6 +82,12 @@ def test_a_campaign_that_never_saw_what_it_should_proves_nothing() -> None:
     assert "`sneezed` at least once" in campaign.never_seen[0]
 
 
+@pytest.mark.parametrize("shape", ["1", "4x1"])
+def test_a_campaign_on_groups_of_one_need_not_see_what_cannot_occur_there(shape: str) -> None:
+    campaign = fuzz(WHITEBOX, 200, 1, topology=Topology.parse(shape))
+    assert (campaign.ok, campaign.never_seen, campaign.too_few) == (True, [], False)
+
+
 def test_progress_is_reported_run_by_run() -> None:
     seen: list[tuple[int, int]] = []
     fuzz(SKEEN, 5, 1, progress=lambda runs, violations: seen.append((runs, violations)))

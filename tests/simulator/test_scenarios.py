@@ -9,8 +9,9 @@ from tests.simulator.test_run import plan
 
 from braidcast.cli.registry import PROTOCOLS, SKEEN, WHITEBOX
 from braidcast.core.protocol import Protocol
+from braidcast.simulator import scenario_plan
 from braidcast.simulator.run import simulate
-from braidcast.simulator.scenario_text import parse_scenario
+from braidcast.simulator.scenario_text import ScenarioError, parse_scenario
 from braidcast.simulator.scenario_write import write_scenario
 from braidcast.simulator.scenarios import Outcome, built_in_scenarios, load_scenario, run_scenario
 from braidcast.simulator.shrink import spelled_out
@@ -71,7 +72,7 @@ def test_an_expectation_that_is_not_met_names_its_line_and_what_was_seen() -> No
         "expect delays m at 0 1 is 7.0\n"
         "expect not delivered m at 0\n"
         "expect order w m at 0\n"
-        "expect note leading\n"
+        "expect note multicast at 1\n"
         "expect violation agreement\n"
         "expect role leader at 1\n",
         SKEEN,
@@ -80,10 +81,38 @@ def test_an_expectation_that_is_not_met_names_its_line_and_what_was_seen() -> No
         "scenario:4: expect delays m at 0 1 is 7.0: at 0 it was 2.0; at 1 it was 2.0",
         "scenario:5: expect not delivered m at 0: delivered at 0",
         "scenario:6: expect order w m at 0: at 0 it was m w",
-        "scenario:7: expect note leading: noted were none",
+        "scenario:7: expect note multicast at 1: none at 1",
         "scenario:8: expect violation agreement: violated were none",
         "scenario:9: expect role leader at 1: 1 is member",
     ]
+
+
+def test_a_note_that_never_came_is_not_as_expected_and_one_that_cannot_come_is_an_error() -> None:
+    text = "topology 3\nat 0 client1 multicasts m to 0\n"
+    assert run(text + "expect note snapshot_installed").unmet == [
+        "scenario:3: expect note snapshot_installed: noted were committed"
+    ]
+    for line in ("expect note leadingg", "expect no note leadingg", "expect note leadingg at 1"):
+        with pytest.raises(ScenarioError, match="scenario:3: there is no note leadingg: there are caught_up, "):
+            run(text + line)
+
+
+def test_a_message_that_is_refused_is_told_and_is_not_as_expected_unless_somebody_expects_it() -> None:
+    text = "topology 3\nat 0 client1 multicasts m to 0 batch 9999999999\nat 0 client2 multicasts w to 0\n"
+    outcome = run(text)
+    assert outcome.to_json()["refused"] == {"m": "impossible batch"}
+    assert outcome.unmet == ["m was refused (impossible batch), and no line says `expect refused m`"]
+    assert run(text + "expect refused m").ok
+    assert run(text + "expect refused m w").unmet == ["scenario:4: expect refused m w: w was not refused"]
+    with pytest.raises(ScenarioError, match="scenario:4: nobody multicasts q"):
+        run(text + "expect refused q")
+
+
+def test_a_run_that_is_cut_short_is_not_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenario_plan, "EVENTS_MAX", 1000)
+    outcome = run("topology 3\npaced 10\nat 500000 client1 multicasts m to 0\nexpect quiescent")
+    assert [violation.property for violation in outcome.violations] == ["termination"]
+    assert outcome.unmet
 
 
 def test_held_messages_move_when_they_are_released_and_not_before() -> None:

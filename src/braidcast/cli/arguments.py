@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -26,6 +28,22 @@ class ProtocolName(click.ParamType[Protocol]):
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """What help shows."""
         return "|".join(PROTOCOLS)
+
+
+class OutputFile(click.Path):
+    """A file that will be written after long work: that it cannot be is said before."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, if it can be written."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.parent.is_dir():
+            self.fail(f"cannot write {path}: there is no directory {path.parent}, make it or name another", param, ctx)
+        if not path.exists() and not os.access(path.parent, os.W_OK):
+            self.fail(f"cannot write {path}: {path.parent} may not be written to, name another directory", param, ctx)
+        return path
 
 
 def protocol_argument(required: bool = True) -> Callable[[F], F]:

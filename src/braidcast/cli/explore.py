@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from braidcast.cli.arguments import (
+    OutputFile,
     json_argument,
     options_argument,
     print_json,
@@ -24,13 +25,16 @@ from braidcast.simulator.explorer.scenario import scenario_of
 from braidcast.simulator.explorer.setup import standard_setup
 from braidcast.simulator.explorer.steps import LIVES_MAX
 
+MESSAGES_MAX = 10_000
+"""No search gets far with even ten."""
+
 
 @click.command()
 @protocol_argument()
 @click.option("--groups", type=click.IntRange(min=1), default=1, show_default=True, help="How many groups.")
 @click.option("--replicas", type=click.IntRange(min=0), default=3, show_default=True, help="Processes in each group.")
 @click.option("--topology", "shape", help="Groups of different sizes, such as 3+1, instead of --groups and --replicas.")
-@click.option("--messages", type=click.IntRange(min=0), default=1, show_default=True,
+@click.option("--messages", type=click.IntRange(0, MESSAGES_MAX), default=1, show_default=True,
               help="How many messages, each to all groups.")  # fmt: skip
 @click.option("--elections", type=click.IntRange(min=0), default=0, show_default=True,
               help="How often a process may suspect its leader, at any moment.")  # fmt: skip
@@ -49,7 +53,7 @@ from braidcast.simulator.explorer.steps import LIVES_MAX
 @click.option("--states-max", type=click.IntRange(min=1), default=20_000_000, show_default=True,
               help="Give up after so many states.")  # fmt: skip
 @click.option("--seconds-max", type=click.FloatRange(min=0), help="Give up after so many seconds.")
-@click.option("--counterexample", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--counterexample", type=OutputFile(), metavar="FILE",
               help="Write the first violation as a scenario file.")  # fmt: skip
 @options_argument
 @json_argument
@@ -85,6 +89,9 @@ def explore(
       braidcast explore --protocol whitebox --topology 3+1 --messages 2 --json
       braidcast explore --protocol whitebox --groups 2 --messages 1 --elections 1 --delays 3
     """
+    if shape is not None and (given := [f"--{name}" for name in ("groups", "replicas") if _is_given(name)]):
+        raise click.UsageError(f"--topology says all about the groups: leave {' and '.join(given)} out",
+                               click.get_current_context())  # fmt: skip
     topology = Topology.parse(shape if shape is not None else f"{groups}x{replicas}")
     options = protocol.parse_options(split_pairs(pairs))
     setup = standard_setup(
@@ -96,22 +103,26 @@ def explore(
     with Progress("states") as progress:
         limits = Limits(states_max, seconds_max, progress=lambda states, _: progress.update(states))
         report = search(setup, delays=delays, limits=limits)
-    if counterexample is not None and report.violations:
-        counterexample.write_text(scenario_of(setup, report.violations[0]), encoding="utf-8")
     if as_json:
         print_json(report.to_json())
     else:
-        _show(report, counterexample)
+        _show(report)
+    if counterexample is not None and report.violations:
+        counterexample.write_text(scenario_of(setup, report.violations[0]), encoding="utf-8")
+        click.echo(f"replay it: braidcast sim --scenario {counterexample}", err=as_json)
     return 1 if report.violations else 0
 
 
-def _show(report: Report, counterexample: Path | None) -> None:
+def _is_given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not click.core.ParameterSource.DEFAULT
+
+
+def _show(report: Report) -> None:
     rows = [("states", report.states), ("outcomes", report.outcomes), ("depth", report.depth)]
     rows += [("transitions", report.transitions), ("steps executed", report.executed)]
     print_table(("what", "count"), rows)
     for violation in report.violations:
         click.echo(f"VIOLATION  {violation.property}: {violation.what}")
         click.echo(violation.schedule())
-        if counterexample is not None:
-            click.echo(f"replay it: braidcast sim --scenario {counterexample}")
     click.echo(f"{report.summary()}, {report.seconds:.1f} s")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from braidcast.cli.arguments import (
+    OutputFile,
     json_argument,
     options_argument,
     print_json,
@@ -32,7 +33,7 @@ from braidcast.simulator.shrink import shrink
 @click.option("--jobs", type=click.IntRange(min=1), help="How many processes to use; all cores by default.")
 @click.option("--topology", "shape", help="Always these groups, such as 2x3 or 3+1; drawn at random by default.")
 @click.option("--replay", type=int, metavar="SEED", help="Run only the run with this seed, as a failing campaign says.")
-@click.option("--shrink", "shrink_to", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--shrink", "shrink_to", type=OutputFile(), metavar="FILE",
               help="With --replay: make the failing run small and write it as a scenario file.")  # fmt: skip
 @click.option("--history", type=click.Path(path_type=Path), help="With --replay: write the run's history there.")
 @options_argument
@@ -111,9 +112,6 @@ def _replay(
     as_json: bool,
 ) -> int:
     plan, result, violations = fuzz_one(protocol, seed, options, topology)
-    if history is not None:
-        assert result.history is not None, "fuzzed runs are recorded"
-        write_history(result.history, history)
     found = [str(violation) for violation in violations]
     figures = {
         "protocol": protocol.name, "seed": seed, "topology": plan.topology.shape, "options": str(plan.options),
@@ -127,6 +125,9 @@ def _replay(
             click.echo(f"VIOLATION  {line}")
         if not found:
             click.echo("every property holds")
+    if history is not None:
+        assert result.history is not None, "fuzzed runs are recorded"
+        write_history(result.history, history)
     if shrink_to is not None and violations:
         with Progress("shrinking, runs") as progress:
             shrunk = shrink(plan, violations[0].property, progress=progress.update)

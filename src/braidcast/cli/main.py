@@ -14,6 +14,7 @@ import click
 from braidcast import __version__
 from braidcast.cli.bench import bench
 from braidcast.cli.chaos import chaos
+from braidcast.cli.check import check
 from braidcast.cli.clusters import down, status, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
@@ -38,13 +39,14 @@ def cli() -> None:
     Run one schedule:         braidcast sim --protocol whitebox --scenario convoy
     Look for mistakes:        braidcast fuzz --protocol whitebox --runs 1000
     Look at every schedule:   braidcast explore --protocol whitebox --groups 1 --replicas 3 --messages 2
+    Judge what was recorded:  braidcast check /tmp/run
     Measure it:               braidcast bench core
     Run it for real:          braidcast up
     Break it for real:        braidcast chaos
     """
 
 
-for command in (demo, up, down, status, send, tail, node, config, sim, fuzz, explore, chaos, bench):
+for command in (demo, up, down, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench):
     cli.add_command(command)
 
 
@@ -72,6 +74,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stdout = None  # whoever read it has gone: nothing is left to flush
         return 0
+    except OSError as error:
+        sys.stdout = None  # what is left in it cannot be written either
+        where = f" {error.filename}" if error.filename is not None else ""
+        return _fail(f"cannot read or write{where}: {error.strerror or error}: make room there, or name another place")
     return left_with if isinstance(left_with, int) else 0
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from braidcast.core.errors import BraidcastError
 from braidcast.core.process import Ticks
 from braidcast.core.protocol import Protocol
+from braidcast.core.topology import Topology
 from braidcast.protocols import skeen, whitebox
 from braidcast.protocols.whitebox.messages import (
     Beat,
@@ -39,6 +40,16 @@ def _paced_whitebox(options: whitebox.Options, delay: Ticks) -> whitebox.Options
         retry_ticks=12 * delay,
         forget_ticks=400 * delay,
     )
+
+
+def _never_on(topology: Topology) -> set[str]:
+    """A member alone in its group has nobody to catch up with or vote for; alone in the world, nobody to wait for."""
+    never: set[str] = set()
+    if max(map(len, topology.groups)) == 1:
+        never |= {"caught_up", "snapshot_installed", "stepped_down", "state_regained", "vote_complete"}
+    if len(topology.pids) == 1:
+        never.add("retried")
+    return never
 
 
 SKEEN = Protocol(
@@ -75,6 +86,9 @@ WHITEBOX = Protocol(
         "leading", "retried", "caught_up", "snapshot_installed", "redelivered", "collected", "stepped_down",
         "sessions_expired", "state_regained", "vote_complete",
     ),
+    never_on=_never_on,
+    forgets_after=lambda options: 3 * options.forget_ticks + 10 * options.heartbeat_ticks,
+    keeps=("votes",),
 )
 
 PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (SKEEN, WHITEBOX)}

@@ -127,6 +127,8 @@ def _show(outcome: Outcome) -> None:
         ("message", "process", "group", "role", "at", "delays"),
         [(row.message, row.process, row.group, row.role, row.at, row.delays) for row in outcome.rows],
     )
+    for name, why in outcome.refused.items():
+        click.echo(f"REFUSED  {name}: {why}")
     for line in outcome.unmet:
         click.echo(f"NOT AS EXPECTED  {line}")
     _show_violations([str(violation) for violation in outcome.violations])

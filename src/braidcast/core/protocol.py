@@ -6,7 +6,7 @@ Only the registry and tests name protocols. A driver receives a `Protocol` and a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -48,6 +48,13 @@ class Protocol:
     """What its histories are judged by beyond what every atomic multicast owes: `genuine`, `fifo`."""
     sometimes: tuple[str, ...] = ()
     """Notes (snake_case) that a campaign with faults must have seen at least once, or it proves nothing."""
+    never_on: Callable[[Topology], Collection[str]] = lambda _: ()
+    """Which of these cannot occur on a topology, as a group of one has nobody to catch up with."""
+    forgets_after: Callable[[Any], Ticks] | None = None
+    """With these options, how long after its last message a process without faults has forgotten all of them but
+    for tombstones; None if it may keep them."""
+    keeps: tuple[str, ...] = ()
+    """Slots of a process that may go on naming old messages, because they are replaced as a whole, not added to."""
 
     def parse_options(self, pairs: Mapping[str, str], base: Any = None) -> Any:
         """Options with the given ones set from text; all others as in `base`, by default the protocol's defaults."""

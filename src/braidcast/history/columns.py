@@ -29,6 +29,8 @@ class Column(NamedTuple):
     carried_by: str
     always: bool = False
     """Never null."""
+    newer: bool = False
+    """Added later: a file that was written before lacks it, and is read as if it were null."""
 
 
 ALL = "all"
@@ -75,6 +77,10 @@ COLUMNS: Final = (
     Column("barrier", INT, "a timestamp below which nothing follows", "optimistic and quasi-genuine"),
     Column("tau", INT, "machines in the tail at delivery", "ToTo"),
     Column("omega", INT, "machines with a concurrent candidate at receipt", "ToTo"),
+    Column(
+        "payload_digest", INT, "CRC-32 of the payload; histories hold no payloads, and older ones not this either",
+        "multicast, deliver", newer=True,
+    ),
 )  # fmt: skip
 
 
@@ -108,6 +114,7 @@ class Row:
     barrier: int | None = None
     tau: int | None = None
     omega: int | None = None
+    payload_digest: int | None = None
 
 
 def columns_table() -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 from braidcast.core.client import MessageId
 from braidcast.core.message import field_names, is_message, snake_name
@@ -93,6 +94,12 @@ def fill(row: list[Any], what: Any) -> None:
                 row[place] = (row[place] or []) + ids
     if not row[_BATCH + 1]:
         row[_BATCH] = row[_BATCH + 1] = None
+
+
+def digest_of(what: Any) -> int | None:
+    """CRC-32 of the payload of a message, or of the message that is delivered; None if there is none."""
+    payload = getattr(getattr(what, "multicast", what), "payload", None)
+    return crc32(payload) if type(payload) is bytes else None
 
 
 def _fill_fields(row: list[Any], what: Any, plan: _Plan) -> None:

@@ -92,12 +92,11 @@ def _manifest(found: dict[str, Any], where: str) -> Manifest:
         raise HistoryError(f"{where} has unknown fields {', '.join(unknown)}: is this a history of braidcast?")
     found["topology"] = _topology(found["topology"], where)
     for name, kind in (("promises", str), ("crashed", int)):
-        values = found.get(name, [])
+        values = found[name]
         if not all(type(value) is kind for value in values):
             raise HistoryError(f"{where}: field {name!r} must be a list of {kind.__name__}, not {values!r}")
-        if name in found:
-            found[name] = tuple(values)
-    if unknown := sorted(set(found.get("promises", ())) - set(PROMISES)):
+        found[name] = tuple(values)
+    if unknown := sorted(set(found["promises"]) - set(PROMISES)):
         raise HistoryError(f"{where} promises {', '.join(unknown)}, which nobody can judge: known are "
                            f"{', '.join(PROMISES)}")  # fmt: skip
     return Manifest(**found)
@@ -132,9 +131,9 @@ _FIELDS: dict[str, tuple[tuple[type, ...], bool]] = {
     "software_version": ((str,), False),
     "delta": ((int, _NONE), False),
     "scenario": ((str,), False),
-    "promises": ((list,), False),
+    "promises": ((list,), True),
     "quiescent": ((bool,), True),
-    "crashed": ((list,), False),
+    "crashed": ((list,), True),
     "schema_version": ((int,), True),
 }
 """What each field may be in JSON, and whether it must be there."""

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from braidcast.history.columns import COLUMNS
-from braidcast.history.envelope import PLACE, fill
-from braidcast.history.event import Event, History
+from braidcast.history.envelope import PLACE, digest_of, fill
+from braidcast.history.event import DELIVER, MULTICAST, Event, History
 from braidcast.history.manifest import FILES, HistoryError, Manifest, json_object, manifest_from_json
 from braidcast.history.rows import events_of
 from braidcast.history.schema import SCHEMA, VERSION_KEY
@@ -29,6 +29,9 @@ EVENTS: Final = "events"
 ROWS_PER_GROUP: Final = 50_000
 ROWS_PER_FILE: Final = 1_000_000
 _EMPTY_ROW: Final[list[Any]] = [None] * len(COLUMNS)
+_WITH_PAYLOAD: Final = (MULTICAST, DELIVER)
+_DIGEST: Final = PLACE["payload_digest"]
+_NEWER: Final = frozenset(column.name for column in COLUMNS if column.newer)
 _RUN, _PROTOCOL, _NODE, _INCARNATION, _GROUP, _SEQNO, _T_MONO, _T_WALL, _EVENT, _PEER, _ROLE = (
     PLACE[name]
     for name in (
@@ -71,6 +74,8 @@ class HistoryWriter:
         row = _EMPTY_ROW.copy()
         if event.what is not None:
             fill(row, event.what)
+            if event.event in _WITH_PAYLOAD and (digest := digest_of(event.what)) is not None:
+                row[_DIGEST] = digest
         node, incarnation = event.node, event.incarnation
         seqno = self.seqnos.get((node, incarnation), 0)
         self.seqnos[node, incarnation] = seqno + 1
@@ -233,9 +238,16 @@ def _read_table(path: Path) -> pa.Table:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _check_schema(file.schema_arrow, path)
-            return file.read()
+            return _with_newer_columns(file.read())
     except (pa.ArrowException, OSError) as error:
         raise HistoryError(f"{path} is damaged: {_first_line(error)}") from None
+
+
+def _with_newer_columns(table: pa.Table) -> pa.Table:
+    for place, field in enumerate(SCHEMA):
+        if field.name not in table.column_names:
+            table = table.add_column(place, field, pa.nulls(len(table), field.type))
+    return table
 
 
 def _rows_in(path: Path) -> int:
@@ -251,15 +263,16 @@ def _check_schema(found: pa.Schema, path: Path) -> None:
         shown = version.decode(errors="replace") if version else "none"
         raise HistoryError(f"{path} has schema version {shown}: this braidcast reads version "
                            f"{SCHEMA.metadata[VERSION_KEY].decode()}")  # fmt: skip
-    if missing := [field.name for field in SCHEMA if field.name not in found.names]:
+    if missing := [name for name in SCHEMA.names if name not in found.names and name not in _NEWER]:
         raise HistoryError(f"{path} has no column {', '.join(missing)}: it is damaged, record the run again")
     if extra := [name for name in found.names if name not in PLACE]:
         raise HistoryError(f"{path} has unknown columns {', '.join(extra)}: is this a history of braidcast?")
-    for field in SCHEMA:
+    expected = [field for field in SCHEMA if field.name in found.names]
+    for field in expected:
         kind = found.field(field.name).type
         if kind != field.type:
             raise HistoryError(f"{path}: column {field.name} is {kind}, it must be {field.type}")
-    if found.names != SCHEMA.names:
+    if found.names != [field.name for field in expected]:
         raise HistoryError(f"{path} has its columns in another order: it was not written by braidcast")
 
 

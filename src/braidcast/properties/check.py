@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from braidcast.core.errors import OptionError
@@ -16,10 +17,12 @@ PROPERTIES: Final[dict[str, Property]] = {
     found.name: found
     for found in (
         integrity.delivered_was_multicast,
+        integrity.delivered_as_multicast,
         integrity.delivered_where_addressed,
         integrity.no_duplicates,
         integrity.batch_messages_once,
         integrity.replies_are_true,
+        integrity.refused_for_a_reason,
         ordering.one_gts_per_message,
         ordering.one_message_per_gts,
         ordering.gts_increases,
@@ -48,10 +51,31 @@ PROPERTIES: Final[dict[str, Property]] = {
 """By name, in the order in which they are judged: the first violation is the most telling one."""
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """What came of judging a history: a property without a violation holds, or was never looked at."""
+
+    violations: list[Violation]
+    judged: tuple[str, ...]
+    """The properties that apply to this history."""
+    skipped: dict[str, str]
+    """The others, each with the histories that it can judge."""
+
+
 def check(history: History, only: Iterable[str] | None = None) -> list[Violation]:
     """Every violation in a history, of all properties that apply to it or of those named in `only`."""
-    view = View(history)
-    return [violation for found in select(only) for violation in found(view)]
+    return judge_history(history, only).violations
+
+
+def judge_history(history: History, only: Iterable[str] | None = None) -> Judgement:
+    """The same, and which properties were judged."""
+    view, wanted = View(history), select(only)
+    applying = [found for found in wanted if found.scope.holds(view)]
+    return Judgement(
+        [violation for found in applying for violation in found(view)],
+        tuple([found.name for found in applying]),
+        {found.name: found.scope.text for found in wanted if found not in applying},
+    )
 
 
 def select(only: Iterable[str] | None = None) -> list[Property]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from zlib import crc32
 
 from braidcast.core.client import MessageId
 from braidcast.core.timestamps import show_timestamp
-from braidcast.properties.property import QUIESCENT, states
+from braidcast.core.topology import Group
+from braidcast.properties.property import QUIESCENT, WITH_PAYLOADS, WITH_TRAFFIC, states
 from braidcast.properties.view import Delivery, Log, Submitted, View
 from braidcast.properties.violation import Violation
+
+BATCH_MESSAGES_MAX = 1 << 20
+"""A protocol may refuse a larger batch."""
 
 
 @states("Every delivered message was multicast, with these destinations and this batch.", "section 5, validity")
@@ -26,6 +31,49 @@ def delivered_was_multicast(view: View) -> Iterator[Violation]:
                 d.batch_count and d.batch_first,
             ):
                 yield view.violation(f"the batch {_batch(submitted)}", _batch(d), node=d.node, message=d.id)
+
+
+@states("What is delivered is what was multicast: the payload is the same.", "section 5, validity", WITH_PAYLOADS)
+def delivered_as_multicast(view: View) -> Iterator[Violation]:
+    multicasts = view.multicasts
+    for log in view.logs:
+        for d in log.deliveries:
+            submitted = multicasts.get(d.id)
+            if submitted is None or None in (d.payload, submitted.payload) or d.payload == submitted.payload:
+                continue
+            yield view.violation(f"the payload {_payload(submitted)}", _payload(d), node=d.node, message=d.id)
+
+
+@states(
+    "A process refuses only what is impossible, what used a name twice, or what comes when its group has forgotten "
+    "sessions.",
+    "section 1.6, expired sessions",
+    WITH_TRAFFIC,
+)
+def refused_for_a_reason(view: View) -> Iterator[Violation]:
+    if not view.refusals:
+        return
+    forgot: dict[Group, int] = {}
+    for _, at in view.kinds("sessions_expired"):
+        for position in at:
+            group = view.group_of.get(view.events[position].node)
+            if group is not None:
+                forgot[group] = min(position, forgot.get(group, position))
+    for position, id in view.refusals:
+        node = view.events[position].node
+        submitted, group = view.multicasts.get(id), view.group_of.get(node)
+        if submitted is None or group is None or id in view.ambiguous or not _is_possible(view, submitted, group):
+            continue
+        if forgot.get(group, position) >= position:
+            yield view.violation(
+                "no refusal: it is for this group, and no session was forgotten here", "one", node=node, message=id
+            )
+
+
+def _is_possible(view: View, submitted: Submitted, group: Group) -> bool:
+    dest, count = submitted.dest, submitted.batch_count
+    groups_are_there = group in dest and dest == tuple(sorted({*dest})) and dest[0] >= 0 and dest[-1] < len(view.groups)
+    return groups_are_there and 0 <= count <= BATCH_MESSAGES_MAX and submitted.batch_first >= 0
 
 
 @states("A message is delivered only at members of its destination groups.", "section 5, validity")
@@ -113,6 +161,11 @@ def replies_are_true(view: View) -> Iterator[Violation]:
                 f"gts {show_timestamp(found.gts)} in the reply", show_timestamp(reply.gts),
                 node=event.node, group=reply.group, message=reply.id,
             )  # fmt: skip
+
+
+def _payload(unit: Submitted | Delivery) -> str:
+    digest = crc32(unit.payload) if isinstance(unit.payload, bytes) else unit.payload
+    return f"with digest {digest:08x}"
 
 
 def _batch(unit: Submitted | Delivery) -> str:

@@ -28,6 +28,11 @@ PROMISED_GENUINE = Scope("protocols that promise genuineness", lambda view: GENU
 WITH_RECORDS = Scope("protocols with white-box records and messages", lambda view: view.has_acceptances)
 WITH_BALLOTS = Scope("protocols that persist ballots or clocks", lambda view: bool(view.kinds("persist")))
 WITH_COLLECTION = Scope("runs that note `collected`", lambda view: bool(view.kinds("collected")))
+WITH_PAYLOADS = Scope(
+    "histories with payloads or their digests",
+    lambda view: any(submitted.payload is not None for submitted in view.multicasts.values()),
+)
+WITH_TRAFFIC = Scope("histories that record what is sent", lambda view: bool(view.kinds("send")))
 
 
 @dataclass(frozen=True)

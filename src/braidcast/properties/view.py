@@ -48,6 +48,8 @@ class Submitted:
     dest: Dest
     batch_first: int
     batch_count: int
+    payload: Any
+    """The payload in memory, its digest from disk; None if the history has neither."""
 
 
 @message
@@ -64,6 +66,8 @@ class Delivery:
     batch_first: int
     batch_count: int
     repeated: tuple[int, ...]
+    payload: Any
+    """As in `Submitted`."""
 
 
 @message
@@ -119,6 +123,8 @@ class View:
             index[event.event][kind if kind is not Row else what.kind].append(position)
         self._index = index
         self.multicasts: dict[MessageId, Submitted] = {}
+        self.ambiguous: set[MessageId] = set()
+        """Names that clients used twice, with other destinations."""
         self._find_multicasts()
         self.logs: list[Log] = []
         """Of every process, the lost ones included."""
@@ -256,8 +262,13 @@ class View:
     @cached_property
     def refused(self) -> frozenset[MessageId]:
         """Messages that a process declined to order."""
+        return frozenset(id for _, id in self.refusals)
+
+    @cached_property
+    def refusals(self) -> list[tuple[int, MessageId]]:
+        """Where a process told a client that it would not order a message."""
         found = [(reader(kind, "id"), at) for kind, at in self.kinds(SEND, "refused")]
-        return frozenset(get(self.events[position].what) for get, at in found for position in at)
+        return [(position, get(self.events[position].what)) for get, at in found for position in at]
 
     @cached_property
     def proposals(self) -> list[tuple[Pid, MessageId, Group, Ballot, Timestamp]]:
@@ -297,6 +308,7 @@ class View:
         for kind, at in self.kinds(MULTICAST):
             get_id, get_dest = reader(kind, "id"), reader(kind, "dest")
             get_first, get_count = reader(kind, "batch_first"), reader(kind, "batch_count")
+            get_payload = reader(kind, "payload_digest" if isinstance(kind, str) else "payload")
             for position in at:
                 event = events[position]
                 what = event.what
@@ -310,7 +322,10 @@ class View:
                         get_dest(what) or (),
                         get_first(what) or 0,
                         get_count(what) or 0,
+                        get_payload(what),
                     )
+                elif self.multicasts[id].dest != (get_dest(what) or ()):
+                    self.ambiguous.add(id)
 
     def _find_logs(self) -> None:
         positions = [position for _, at in self.kinds(DELIVER) for position in at]
@@ -334,7 +349,7 @@ class View:
                 m = what.multicast
                 delivery = Delivery(
                     position, node, event.incarnation, m.id, m.dest, what.gts, m.batch_first, m.batch_count,
-                    what.repeated,
+                    what.repeated, m.payload,
                 )  # fmt: skip
             else:
                 kind = what.kind if type(what) is Row else kind_name(type(what))
@@ -370,4 +385,5 @@ def _delivery(position: int, event: Event, what: Any) -> Delivery:
         reader(kind, "batch_first")(what) or 0,
         reader(kind, "batch_count")(what) or 0,
         reader(kind, "repeated")(what) or (),
+        reader(kind, "payload_digest")(what) if isinstance(kind, str) else None,
     )

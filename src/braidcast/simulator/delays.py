@@ -19,6 +19,9 @@ from braidcast.core.process import Ticks
 BLOCK_DRAWS = 256
 _UNPACK = struct.Struct(f"<{BLOCK_DRAWS}H").unpack
 _QUANTILE_BITS = 10
+TICKS_MAX: Ticks = 1_000_000_000
+"""The longest time that a text may name: more than a quarter of an hour, where a tick is a microsecond."""
+SIGMA_PERCENT_MAX = 1_000
 
 
 class DelayError(BraidcastError):
@@ -73,19 +76,50 @@ Delay = Constant | Uniform | Exponential | LogNormal
 
 def parse_delay(text: str) -> Delay:
     """`10`, `5..20`, `exponential MEAN [LOW]` or `lognormal MEDIAN [SIGMA_PERCENT]`, all in ticks."""
-    kind, *numbers = text.split()
-    try:
-        match kind:
-            case "exponential":
-                return Exponential(*(int(number) for number in numbers))
-            case "lognormal":
-                return LogNormal(*(int(number) for number in numbers))
-            case _ if not numbers:
-                low, dots, high = kind.partition("..")
-                return Uniform(int(low), int(high)) if dots else Constant(int(low))
-    except (TypeError, ValueError):
-        pass
-    raise DelayError(f"{text!r} is not a delay: write 10, 5..20, exponential 10 or lognormal 10 50")
+    delay = _read(text)
+    if delay is None:
+        raise DelayError(f"{text!r} is not a delay: write 10, 5..20, exponential 10 or lognormal 10 50")
+    if isinstance(delay, Uniform) and delay.low > delay.high:
+        raise DelayError(f"{text!r} is not a delay: write the lower end first, {delay.high}..{delay.low}")
+    if isinstance(delay, LogNormal) and delay.sigma_percent > SIGMA_PERCENT_MAX:
+        raise DelayError(f"{text!r} is not a delay: give a deviation of {SIGMA_PERCENT_MAX} percent at most")
+    if highest(delay) > TICKS_MAX:
+        raise DelayError(f"{text!r} is not a delay: it may be longer than {TICKS_MAX:,} ticks, choose a shorter one")
+    return delay
+
+
+def _read(text: str) -> Delay | None:
+    kind, *words = text.split()
+    dots = ""
+    if kind not in ("exponential", "lognormal"):
+        if words:
+            return None
+        low, dots, high = kind.partition("..")
+        words = [low, high] if dots else [low]
+    if not 1 <= len(words) <= 2 or not all(word.isascii() and word.isdecimal() for word in words):
+        return None  # a negative delay would let a message arrive before it was sent
+    if max(map(len, words)) > len(str(TICKS_MAX)):
+        raise DelayError(f"{text!r} is not a delay: it may be longer than {TICKS_MAX:,} ticks, choose a shorter one")
+    numbers = [int(word) for word in words]
+    match kind:
+        case "exponential":
+            return Exponential(*numbers)
+        case "lognormal":
+            return LogNormal(*numbers)
+    return Uniform(*numbers) if dots else Constant(*numbers)
+
+
+def highest(delay: Delay) -> Ticks:
+    """The longest delay that can be drawn."""
+    match delay:
+        case Constant(ticks):
+            return ticks
+        case Uniform(_, high):
+            return high
+        case Exponential(mean, low):
+            return low + int(mean * _exponential_quantiles()[-1])
+        case LogNormal(median, sigma_percent):
+            return int(median * _lognormal_quantiles(sigma_percent)[-1])
 
 
 @lru_cache

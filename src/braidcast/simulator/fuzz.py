@@ -140,7 +140,9 @@ def fuzz(
     if protocol.tolerates_faults and protocol.sometimes:
         campaign.too_few = campaign.runs < SOMETIMES_RUNS_MIN
         if not campaign.too_few:
-            campaign.never_seen = [str(missing) for missing in sometimes(campaign.counters, protocol.sometimes)]
+            never = protocol.never_on(topology) if topology is not None else ()
+            wanted = [name for name in protocol.sometimes if name not in never]
+            campaign.never_seen = [str(missing) for missing in sometimes(campaign.counters, wanted)]
     return campaign
 
 

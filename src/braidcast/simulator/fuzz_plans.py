@@ -26,6 +26,8 @@ from braidcast.simulator.plan import Limits, SimulationPlan
 
 SEED_BYTES = 6
 TOPOLOGY_TRIES = 20
+RESTS = 0.1
+"""How many of the runs go on until everything should be forgotten; it makes them twice as long."""
 UNITS: tuple[Ticks, ...] = (8, 20, 100)
 """One delay of a run's network, in ticks."""
 
@@ -45,10 +47,13 @@ def draw_plan(
     unit = random.choice(UNITS)
     faults = protocol.tolerates_faults
     topology = topology or drawn
+    paced = paced_options(protocol, {**variant, **(options or {})}, unit)
+    rests = protocol.forgets_after is not None and Random(f"{seed} rest").random() < RESTS
+    rest = protocol.forgets_after(paced) if protocol.forgets_after is not None and rests else 0
     return SimulationPlan(
         protocol=protocol,
         topology=topology,
-        options=paced_options(protocol, {**variant, **(options or {})}, unit),
+        options=paced,
         seed=seed,
         network=_network(random, topology, unit, faults=faults),
         disk=DiskPlan(
@@ -68,7 +73,7 @@ def draw_plan(
         clients=ClientPlan(timeout=random.choice((15, 40)) * unit, rebatch=random.choice((0.0, 0.5))),
         load=_load(random, unit, faults=faults),
         faults=_faults(random, unit, protocol) if faults else (),
-        limits=Limits(settle=80 * unit, grace=20_000 * unit),
+        limits=Limits(settle=80 * unit, grace=20_000 * unit, rest=rest),
     )
 
 

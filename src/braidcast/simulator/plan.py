@@ -25,6 +25,9 @@ class Limits:
     grace: Ticks = 60_000_000
     """How long after the last fault and the last submission it may take until then."""
     events_max: int = 20_000_000
+    rest: Ticks = 0
+    """With a rest, once a run is quiescent a client multicasts once more to each set of destinations that occurred,
+    and when that is done the run goes on for so long; then processes may hold nothing any more."""
 
 
 @dataclass(frozen=True)

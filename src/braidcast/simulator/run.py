@@ -55,6 +55,8 @@ class Result:
     error: str = ""
     """What a process raised, if one did; the run ended there."""
     processes: dict[Pid, Process] = field(repr=False, default_factory=dict)
+    rested: bool = False
+    """Whether the run had its rest, so that processes should hold nothing."""
 
     @cached_property
     def digest(self) -> str:
@@ -108,7 +110,7 @@ class Simulation:
         for submission in self.load:
             self.client(submission.client)
         self.faults = Faults(self.world, self.network, self.nodes, topology)
-        self.quiescent = False
+        self.quiescent = self.rested = False
         self.error = ""
 
     @contextmanager
@@ -144,10 +146,28 @@ class Simulation:
 
     def finish(self) -> None:
         """Go on until the run is quiescent or beyond its limits."""
-        limits, world = self.plan.limits, self.world
+        limits = self.plan.limits
         ends = [submission.at for submission in self.load]
         ends += [fault.at + (0 if fault.kind == "clock" else fault.ticks) for fault in self.fault_plan]
-        busy_until = max(ends, default=0)
+        self._settle(max(ends, default=0))
+        if limits.rest and self.quiescent and self.load:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Let everything be forgotten that is ever forgotten.
+
+        A process may wait for the next message to learn that it can forget the ones before, so there is a next one.
+        """
+        client = self.client(max([submission.client for submission in self.load]) + 1)
+        for dest in sorted({submission.dest for submission in self.load}):
+            client.submit(Submission(self.world.now, client.pid, dest))
+        self._settle(self.world.now)
+        if self.quiescent:
+            self.world.run(self.world.now + self.plan.limits.rest, self.plan.limits.events_max)
+            self.rested = self.world.events < self.plan.limits.events_max
+
+    def _settle(self, busy_until: Ticks) -> None:
+        limits, world = self.plan.limits, self.world
         world.run(busy_until, limits.events_max)
         delivered = -1
         while world.times and world.events < limits.events_max and world.now <= busy_until + limits.grace:
@@ -156,7 +176,8 @@ class Simulation:
                 break
             # By the queue and not by the clock: with nothing scheduled for long, nothing is looked at for long.
             world.run(max(world.now, world.times[0]) + limits.settle, limits.events_max)
-        self.quiescent = not self.faults.active and not self.waiting()
+        cut_short = world.events >= limits.events_max
+        self.quiescent = not cut_short and not self.faults.active and not self.waiting()
 
     def _delivered(self) -> int:
         return sum(len(node.application.applied) for node in self.nodes.values())
@@ -220,6 +241,7 @@ class Simulation:
             applications={pid: node.application for pid, node in self.nodes.items()},
             error=self.error,
             processes={pid: node.process for pid, node in self.nodes.items()},
+            rested=self.rested,
         )
 
     def _counters(self) -> dict[str, int]:

@@ -44,6 +44,10 @@ class Seen:
     roles: Mapping[Pid, str]
     violations: Sequence[Any]
     """Each with the name of a property as `property`."""
+    refused: Mapping[str, str]
+    """What processes declined to order, and why."""
+    notes: Sequence[str]
+    """The names of all that the protocol may note."""
     quiescent: bool
     waiting: Sequence[str]
 
@@ -56,10 +60,14 @@ def unmet(line: Line, seen: Seen) -> str | None:
 
 
 def _rows(line: Line, seen: Seen, pid: Pid) -> list[Row]:
-    name = line.words["name"]
+    name = _known(line, seen, line.words["name"])
+    return [row for row in seen.rows if row.message == name and row.process == pid]
+
+
+def _known(line: Line, seen: Seen, name: str) -> str:
     if name not in seen.names:
         raise line.error(f"nobody multicasts {name}: the messages are {', '.join(seen.names) or 'none'}")
-    return [row for row in seen.rows if row.message == name and row.process == pid]
+    return name
 
 
 def _delivered(line: Line, seen: Seen) -> list[str]:
@@ -82,7 +90,7 @@ def _delays(line: Line, seen: Seen) -> list[str]:
 
 
 def _order(line: Line, seen: Seen) -> list[str]:
-    names = line.words["names"].split()
+    names = [_known(line, seen, name) for name in _names(line)]
     failures = []
     for pid in line.pids():
         order = [row.message for row in seen.rows if row.process == pid and row.message in names]
@@ -96,20 +104,46 @@ def _role(line: Line, seen: Seen) -> list[str]:
     return [f"{pid} is {role}" for pid, role in roles.items() if role != line.words["word"]]
 
 
+def _noted(line: Line, seen: Seen) -> list[Event]:
+    word = line.words["word"]
+    found = [event for event in seen.events if event.event == word]
+    if not found and word not in seen.notes and word not in DRIVER_EVENTS:
+        raise line.error(f"there is no note {word}: there are {', '.join(seen.notes) or 'none'}")
+    return found
+
+
+def _refused(line: Line, seen: Seen) -> list[str]:
+    return [f"{name} was not refused" for name in _names(line) if _known(line, seen, name) not in seen.refused]
+
+
+def _names(line: Line) -> list[str]:
+    return (line.words.get("name") or line.words["names"]).split()
+
+
+def unexpected_refusals(lines: Sequence[Line], seen: Seen) -> list[str]:
+    """Messages that were refused and of which nobody expects it, one line each."""
+    expected = {name for line in lines if line.kind == "refused" for name in _names(line)}
+    return [
+        f"{name} was refused ({why}), and no line says `expect refused {name}`"
+        for name, why in seen.refused.items()
+        if name not in expected
+    ]
+
+
 def _note_at(line: Line, seen: Seen) -> list[str]:
-    noted = {event.node for event in seen.events if event.event == line.words["word"]}
+    noted = {event.node for event in _noted(line, seen)}
     return [f"none at {pid}" for pid in line.pids() if pid not in noted]
 
 
 def _note(line: Line, seen: Seen) -> list[str]:
-    if any(event.event == line.words["word"] for event in seen.events):
+    if _noted(line, seen):
         return []
     notes = dict.fromkeys(event.event for event in seen.events if event.event not in DRIVER_EVENTS)
     return [f"noted were {', '.join(notes) or 'none'}"]
 
 
 def _no_note(line: Line, seen: Seen) -> list[str]:
-    return [f"at {event.node}" for event in seen.events if event.event == line.words["word"]]
+    return [f"at {event.node}" for event in _noted(line, seen)]
 
 
 def _no_violations(_: Line, seen: Seen) -> list[str]:
@@ -139,6 +173,7 @@ _CHECKS = {
     "note_at": _note_at,
     "note": _note,
     "no_note": _no_note,
+    "refused": _refused,
     "no_violations": _no_violations,
     "violation": _violation,
     "quiescent": _quiescent,

@@ -23,6 +23,8 @@ from braidcast.simulator.scenario_text import Line, Scenario, ScenarioError
 
 MANUAL_NOW: Ticks = 1_000_000_000
 """The clock of a manual scenario: so late that nothing was heard recently. The explorer's clock shows the same."""
+EVENTS_MAX = 5_000_000
+"""Nobody reads a schedule that long; some 20 seconds."""
 FAULT_KINDS: dict[str, FaultKind] = {
     "crash": "crash",
     "crash_leader": "crash_leader",
@@ -76,7 +78,7 @@ def plan_of(
         ),
         load=tuple(submission_of(line, topology, start) for line in scenario.happenings if line.kind == "multicast"),
         faults=tuple(_fault(line, topology, start) for line in scenario.happenings if is_fault(line)),
-        limits=Limits(settle=number("settle", 200 * delta), grace=number("grace", 200_000 * delta)),
+        limits=Limits(number("settle", 200 * delta), number("grace", 200_000 * delta), EVENTS_MAX, number("rest", 0)),
         delta=delta,
         scenario=scenario.name,
     )

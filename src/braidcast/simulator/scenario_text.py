@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from braidcast.core.errors import BraidcastError
 from braidcast.core.process import Ticks
+from braidcast.simulator.delays import TICKS_MAX
 
 
 class ScenarioError(BraidcastError):
@@ -59,7 +60,7 @@ _NAMED = {
     "{pids}": r"(?P<pids>\d+(?: \d+)*)",
     "{groups}": r"(?P<groups>\d+(?: \d+)*)",
     "{group}": r"(?P<group>\d+)",
-    "{client}": r"(?P<client>client\d+)",
+    "{client}": r"(?P<client>client[1-9]\d*)",
     "{name}": r"(?P<name>[\w.'-]+)",
     "{names}": r"(?P<names>[\w.'-]+(?: [\w.'-]+)+)",
     "{kind}": r"(?P<kind>[A-Za-z]\w*|\*)",
@@ -68,7 +69,7 @@ _NAMED = {
     "{to}": r"(?P<to>\d+|client\d+|any)",
     "{value}": r"(?P<value>\S+)",
     "{delay}": r"(?P<delay>\S+(?: \d+)*)",
-    "{rate}": r"(?P<rate>[01]?\.?\d+)",
+    "{rate}": r"(?P<rate>\d*\.?\d+)",
     "{n}": r"(?P<n>\d+)",
     "{m}": r"(?P<m>\d+)",
     "{signed}": r"(?P<m>-?\d+)",
@@ -113,6 +114,7 @@ SETTINGS = [
     _form("to_all", "clients send to all"),
     _form("settle", "settle {n}"),
     _form("grace", "grace {n}"),
+    _form("rest", "rest {n}"),
     _form("end", "end at {n}"),
     _form("manual", "manual"),
     _form("now", "now {n}"),
@@ -156,12 +158,19 @@ EXPECTATIONS = [
     _form("note_at", "expect note {word} at {pids}"),
     _form("note", "expect note {word}"),
     _form("no_note", "expect no note {word}"),
+    _form("refused", "expect refused {names}"),
+    _form("refused", "expect refused {name}"),
     _form("no_violations", "expect no violations"),
     _form("violation", "expect violation {word}"),
     _form("quiescent", "expect quiescent"),
 ]
 MANUAL_ONLY = ("step", "resubmit", "advance", "clock_set")
 TIMED_ONLY = ("hold", "release", "partition", "one_way", "heal", "pause", "resume", "clock_step")
+_INT64_MAX = (1 << 63) - 1
+_NO_TIMES = ("clock", "clock_step", "clock_set", "now", "seed", "multicast")
+"""Lines whose `n` is no time of the run: a wall clock may count from 1970, and the protocol judges sizes of batches."""
+_NUMBERS = ("pid", "other", "pids", "groups", "group", "client", "sender", "to", "via", "n", "m", "ticks")
+_AT_LEAST_ONE = ("delta", "paced", "timeout")
 _CONDITION = re.compile(r"if (?P<option>\w+)=(?P<value>\S+) (?P<rest>.*)")
 _AT = re.compile(r"at (?P<at>-?\d+) +(?P<rest>.*)")
 
@@ -217,13 +226,19 @@ def parse_scenario(text: str, name: str = "scenario") -> Scenario:
         elif plain.startswith("expect "):
             expectations.append((_read(plain, where, EXPECTATIONS), None))
         elif (timed := _AT.fullmatch(plain)) is not None:
-            happenings.append(_read(timed["rest"], where, HAPPENINGS)._replace(at=int(timed["at"])))
+            line = _read(timed["rest"], where, HAPPENINGS)
+            if len(timed["at"]) > len(str(-TICKS_MAX)):
+                raise line.error(f"`at {timed['at']}` is beyond all time: choose times within {TICKS_MAX:,} ticks")
+            happenings.append(line._replace(at=int(timed["at"])))
         elif (line := _match(plain, where, SETTINGS)) is not None:  # type: ignore[assignment]  # or None
             settings.append(line)
         else:
             happenings.append(_read(plain, where, [*HAPPENINGS, *SETTINGS]))
     scenario = Scenario(name, tuple(settings), tuple(happenings), tuple(expectations), "\n".join(comment))
     _check_times(scenario)
+    for line in (*settings, *happenings, *(line for line, _ in expectations)):
+        _check_numbers(line)
+    _check_names(happenings)
     return scenario
 
 
@@ -267,3 +282,24 @@ def _check_times(scenario: Scenario) -> None:
             raise line.error(f"`{line.text}` is for manual scenarios: begin the file with `manual`")
         elif line.at is None and line.kind not in ("hold", "drop"):
             raise line.error(f"when? write `at 0 {line.text}`")
+
+
+def _check_numbers(line: Line) -> None:
+    if not 0 <= float(line.words.get("rate", 0)) <= 1:
+        raise line.error(f"{line.words['rate']} is no rate: give a number from 0 to 1")
+    if line.kind in _AT_LEAST_ONE and line.number("n") < 1:
+        raise line.error(f"`{line.text}`: give a number of ticks from 1 on")
+    numbers = [int(found) for name in _NUMBERS for found in re.findall(r"\d{1,20}", line.words.get(name, ""))]
+    if max(numbers, default=0) > _INT64_MAX:
+        raise line.error(f"`{line.text}`: a number is beyond {_INT64_MAX}, the highest there is")
+    times = [line.at or 0, line.number("ticks"), line.number("m")]
+    times += [] if line.kind in _NO_TIMES else [line.number("n")]
+    if max(map(abs, times)) > TICKS_MAX:
+        raise line.error(f"`{line.text}`: that takes too long, choose times within {TICKS_MAX:,} ticks")
+
+
+def _check_names(happenings: Iterable[Line]) -> None:
+    named: dict[str, Line] = {}
+    for line in happenings:
+        if line.kind == "multicast" and (first := named.setdefault(line.words["name"], line)) is not line:
+            raise line.error(f"{first.where} multicasts {line.words['name']} as well: give each message its own name")

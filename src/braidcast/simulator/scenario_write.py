@@ -77,6 +77,8 @@ def _settings(plan: SimulationPlan) -> Iterator[str]:
         yield "clients send to all"
     yield f"settle {plan.limits.settle}"
     yield f"grace {plan.limits.grace}"
+    if plan.limits.rest:
+        yield f"rest {plan.limits.rest}"
 
 
 def _network(plan: NetworkPlan, pids: tuple[Pid, ...], topology: Topology) -> Iterator[str]:

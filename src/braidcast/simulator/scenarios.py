@@ -9,6 +9,7 @@ from typing import Any
 
 from braidcast.core.application import Connected
 from braidcast.core.client import MessageId, Multicast, Redirect, Refused, Reply
+from braidcast.core.message import snake_name
 from braidcast.core.process import Ticks
 from braidcast.core.protocol import Protocol
 from braidcast.core.topology import Pid
@@ -17,7 +18,7 @@ from braidcast.properties.violation import Violation
 from braidcast.simulator.clocks import Clock
 from braidcast.simulator.judge import judge
 from braidcast.simulator.run import Result, Simulation
-from braidcast.simulator.scenario_expect import Row, Seen, deliveries, unmet
+from braidcast.simulator.scenario_expect import Row, Seen, deliveries, unexpected_refusals, unmet
 from braidcast.simulator.scenario_plan import MANUAL_NOW, check_pids, is_fault, pid_of, plan_of, start_of, submission_of
 from braidcast.simulator.scenario_stage import Rule, Stage
 from braidcast.simulator.scenario_text import Line, Scenario, ScenarioError, parse_scenario
@@ -37,6 +38,8 @@ class Outcome:
     violations: list[Violation]
     unmet: list[str]
     """Expectations that were not met, one line each."""
+    refused: dict[str, str]
+    """Messages that the protocol declined to order, and why."""
 
     @property
     def ok(self) -> bool:
@@ -52,6 +55,7 @@ class Outcome:
             "deliveries": [row.to_json() for row in self.rows],
             "violations": [str(violation) for violation in self.violations],
             "unmet": self.unmet,
+            "refused": self.refused,
         }
 
 
@@ -133,11 +137,11 @@ class Play:
                 last = max(last, line.at - self.start)
                 self.world.call(line.at - self.start, self._happen, line)
         self.simulation.start()
-        end = self.scenario.setting("end")
+        end, events_max = self.scenario.setting("end"), self.plan.limits.events_max
         if end is not None:
-            self.world.run(end.number("n") - self.start)
+            self.world.run(end.number("n") - self.start, events_max)
         else:
-            self.world.run(last)
+            self.world.run(last, events_max)
             self.simulation.finish()
 
     def _run_by_hand(self) -> None:
@@ -329,11 +333,18 @@ class Play:
             violations=violations,
             quiescent=result.quiescent,
             waiting=result.waiting,
+            refused=self._refused(names),
+            notes=[snake_name(kind) for kind in self.plan.protocol.recorded],
         )
         expectations = [line for line, condition in self.scenario.expectations if self._applies(line, condition)]
         failures = [failure for line in expectations if (failure := unmet(line, seen)) is not None]
+        failures += unexpected_refusals(expectations, seen)
         shown = [row for row in rows if row.message not in self._preparation()]
-        return Outcome(self.scenario, result, shown, violations, failures)
+        return Outcome(self.scenario, result, shown, violations, failures, dict(seen.refused))
+
+    def _refused(self, names: Mapping[str, MessageId]) -> dict[str, str]:
+        why = {id: why for client in self.simulation.clients.values() for id, why in client.refused.items()}
+        return {name: why[id] for name, id in names.items() if id in why}
 
     def _applies(self, line: Line, condition: tuple[str, str] | None) -> bool:
         if condition is None:

@@ -28,6 +28,11 @@ def test_with_delays_enough_the_outcomes_are_those_of_the_exhaustive_search() ->
     assert set(explore(SETUP, delays=10).terminal) == set(explore(SETUP).terminal)
 
 
+def test_a_bound_that_no_schedule_reaches_ends_when_a_delay_adds_nothing() -> None:
+    report = explore(SETUP, delays=10**15)
+    assert (report.states, report.exhausted, report.delay_bound) == (360, False, 10**15)
+
+
 def test_a_bounded_search_is_never_called_exhaustive() -> None:
     report = explore(SETUP, delays=10)
     assert not report.exhausted

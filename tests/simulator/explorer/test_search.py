@@ -88,3 +88,18 @@ def test_a_report_is_plain_data() -> None:
     assert {"states", "outcomes", "depth", "exhausted", "delay_bound", "violations"} <= figures.keys()
     assert figures["states"] == 133
     assert figures["violations"] == []
+
+
+@pytest.mark.parametrize("delays", [None, 3])
+def test_a_search_whose_states_are_large_ends_in_time(delays: int | None) -> None:
+    """A state with a thousand messages in flight takes long to leave; the limit holds all the same."""
+    setup = standard_setup(WHITEBOX, Topology.parse("3"), 1000)
+    report = explore(setup, delays=delays, limits=Limits(seconds=0.2))
+    assert report.stopped_by == "seconds"
+    assert report.states < 4096
+    assert "not all schedules were covered" in report.summary()
+
+
+def test_a_search_whose_time_is_over_before_it_begins_says_so() -> None:
+    report = explore(standard_setup(WHITEBOX, Topology.parse("1001"), 1), limits=Limits(seconds=0.01))
+    assert (report.states, report.stopped_by, report.exhausted) == (0, "seconds", False)

@@ -74,7 +74,6 @@ def test_an_election_among_two_groups_within_a_delay_bound(bound: int, states: i
     assert not report.exhausted
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(
     ("messages", "budgets", "states", "outcomes"),
     [(2, {"elections": 1}, 2853043, 4), (1, {"elections": 2}, 3795962, 3)],
@@ -82,6 +81,7 @@ def test_an_election_among_two_groups_within_a_delay_bound(bound: int, states: i
 def test_every_schedule_keeps_the_order_in_the_largest_spaces(
     messages: int, budgets: dict[str, int], states: int, outcomes: int
 ) -> None:
+    """Some 20 seconds and 1.1 GB each."""
     report = explored("1x3", messages, budgets)
     assert report.violations == ()
     assert report.exhausted

@@ -12,16 +12,17 @@ on any that may be added.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from braidcast.simulator.explorer.delays import DelayBounded
 from braidcast.simulator.explorer.moves import Move, show, show_all
 from braidcast.simulator.explorer.oracle import Agreement, DeliveryOrder, Invariant, Termination
-from braidcast.simulator.explorer.report import Limits, Report, Violation
+from braidcast.simulator.explorer.report import Limits, Report, Violation, nothing_covered
 from braidcast.simulator.explorer.scenario import scenario_of
 from braidcast.simulator.explorer.search import Search
 from braidcast.simulator.explorer.setup import Setup, Submission, standard_setup, submit
-from braidcast.simulator.explorer.steps import Steps
+from braidcast.simulator.explorer.steps import OutOfTime, Steps
 
 __all__ = [
     "Agreement", "DeliveryOrder", "Invariant", "Limits", "Move", "Report", "Setup", "Submission", "Termination",
@@ -46,7 +47,11 @@ def explore(
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Report:
     """Search all schedules of a setup, or with `delays` all that have at most so many delays."""
-    steps = Steps(setup, order_invariants(setup) if invariants is None else invariants)
-    if delays is None:
-        return Search(steps, limits).run()
-    return DelayBounded(steps, limits, delays).run()
+    began = time.perf_counter()
+    deadline = None if limits.seconds is None else began + limits.seconds
+    try:
+        steps = Steps(setup, order_invariants(setup) if invariants is None else invariants, deadline)
+        search = Search(steps, limits) if delays is None else DelayBounded(steps, limits, delays)
+        return search.run()
+    except OutOfTime:
+        return nothing_covered(delays, time.perf_counter() - began)

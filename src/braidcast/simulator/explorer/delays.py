@@ -50,7 +50,7 @@ class DelayBounded(Trail):
         """Search until all is covered or a limit is met."""
         began = time.perf_counter()
         with collector_paused():
-            depth = self._run(began)
+            depth = self._run()
         steps, findings, states = self.steps, self.findings, len(self.seen)
         return Report(
             states=states, outcomes=len(findings.outcomes), depth=depth, exhausted=False, delay_bound=self.bound,
@@ -60,7 +60,7 @@ class DelayBounded(Trail):
             terminal=self.outcomes(),
         )  # fmt: skip
 
-    def _run(self, began: float) -> int:
+    def _run(self) -> int:
         start = self._start()
         self._check(start)
         deepest = 0
@@ -72,7 +72,7 @@ class DelayBounded(Trail):
                 level = by_depth.pop(depth, [])
                 if level:
                     deepest = max(deepest, depth)
-                    made, put_off = self._expand(level, delays < self.bound, began)
+                    made, put_off = self._expand(level, delays < self.bound)
                     if made:
                         by_depth.setdefault(depth + 1, []).extend(made)
                     if put_off:
@@ -91,6 +91,8 @@ class DelayBounded(Trail):
                         fresh.append(state)
                 if fresh:
                     by_depth[depth] = fresh
+            if not by_depth:
+                break  # one delay more reaches nothing new, and so do any more
         return deepest
 
     def _start(self) -> Timed:
@@ -105,7 +107,7 @@ class DelayBounded(Trail):
         self.seen.add(hash(start[:3]))
         return start
 
-    def _expand(self, level: list[Timed], may_delay: bool, began: float) -> tuple[list[Timed], list[Timed]]:
+    def _expand(self, level: list[Timed], may_delay: bool) -> tuple[list[Timed], list[Timed]]:
         steps, environment, seen = self.steps, self.environment, self.seen
         memo, receiver, view, execute, stopped = steps.memo, steps.receiver, steps.view, steps.execute, steps.stopped
         parents, moves, idle = self.parents, self.moves, not steps.setup.walls
@@ -116,7 +118,12 @@ class DelayBounded(Trail):
             for place, event in enumerate(flight):  # the oldest that can come; nearly always the first
                 index = receiver[event]
                 local = locals_[index]
-                result = memo[local].get(event) or execute(local, event)
+                result = memo[local].get(event)
+                if result is None:
+                    if steps.is_late():
+                        self.findings.stopped_by = "seconds"
+                        break
+                    result = execute(local, event)
                 after = result[0]
                 if after < 0:
                     continue
@@ -150,7 +157,7 @@ class DelayBounded(Trail):
                 self._expand_environment(state, made)
             if self.findings.stopped_by:
                 break
-            if not count % CHECK_EVERY and self._is_over(len(seen), began, self.transitions):
+            if not count % CHECK_EVERY and self._is_over(len(seen), self.transitions):
                 break
         return made, delayed
 

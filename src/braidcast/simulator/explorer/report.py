@@ -83,6 +83,14 @@ class Report:
         return figures
 
 
+def nothing_covered(delay_bound: int | None, seconds: float) -> Report:
+    """The report of a search whose time was over before all processes had started."""
+    return Report(
+        states=0, outcomes=0, depth=0, exhausted=False, delay_bound=delay_bound, stopped_by="seconds", violations=(),
+        transitions=0, executed=0, local_states=0, seconds=seconds, bytes_per_state=0,
+    )  # fmt: skip
+
+
 class Findings:
     """Violations and outcomes as they are found; shared by the two searches."""
 

@@ -46,7 +46,7 @@ class Search(Trail):
         """Search until all is covered or a limit is met."""
         began = time.perf_counter()
         with collector_paused():
-            states, depth = self._run(began)
+            states, depth = self._run()
         steps, findings = self.steps, self.findings
         return Report(
             states=states, outcomes=len(findings.outcomes), depth=depth,
@@ -56,13 +56,13 @@ class Search(Trail):
             bytes_per_state=self._seen_bytes // states, terminal=self.outcomes(),
         )  # fmt: skip
 
-    def _run(self, began: float) -> tuple[int, int]:
+    def _run(self) -> tuple[int, int]:
         start = self._start()
         seen = {start.fingerprint}
         level, depth = [start], 0
         self._check(start)
         while level and not self.findings.stopped_by:
-            level = self._expand(level, seen, began)
+            level = self._expand(level, seen)
             depth += bool(level)
         self._seen_bytes = sys.getsizeof(seen) + (BYTES_OF_AN_INT + BYTES_OF_PARENT) * len(seen)
         return len(seen), depth
@@ -81,7 +81,7 @@ class Search(Trail):
         self.moves.append(0)
         return State(fingerprint, tuple([result.local for result in results]), net, environment.start, 0)
 
-    def _expand(self, level: list[State], seen: set[int], began: float) -> list[State]:
+    def _expand(self, level: list[State], seen: set[int]) -> list[State]:
         """All new states one move away from a level."""
         steps, queues, environment = self.steps, self.queues, self.environment
         memo, receiver, view, execute = steps.memo, steps.receiver, steps.view, steps.execute
@@ -104,6 +104,9 @@ class Search(Trail):
                 local = locals_[index]
                 result = memo[local].get(event)
                 if result is None:
+                    if steps.is_late():
+                        findings.stopped_by, final = "seconds", False
+                        break
                     result = execute(local, event)
                 after, sends, mark, _ = result
                 if after < 0:
@@ -144,7 +147,7 @@ class Search(Trail):
                 self._end(state)
             if findings.stopped_by:
                 break
-            if not count % CHECK_EVERY and self._is_over(len(seen), began, self.transitions + transitions):
+            if not count % CHECK_EVERY and self._is_over(len(seen), self.transitions + transitions):
                 break
         self.transitions += transitions
         return next_level

@@ -11,9 +11,10 @@ left the pending timers of that kind. `Mode` says what is kept; all local states
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from braidcast.core.application import Connected, Restored, Snapshot, SnapshotWanted
 from braidcast.core.process import APPLIED_WITH_RECORDS, Process
@@ -24,6 +25,7 @@ from braidcast.simulator.explorer.queues import Event, Queue, Queues
 from braidcast.simulator.explorer.setup import NOW, Setup
 
 Local = int
+T = TypeVar("T")
 RESTART, STOP, CLOCK_STEP, LOSE_DISK, MODE = -1, -2, -3, -4, -16
 """Keys beside the events in the memory of a local state; MODE - m is the change to mode m, LOSE_DISK - n the rejoining
 in life n, which is at most LIVES_MAX."""
@@ -53,11 +55,17 @@ class Mode(NamedTuple):
     timers: frozenset[str]
 
 
+class OutOfTime(Exception):
+    """The time for the search was over before it began."""
+
+
 class Steps:
     """All local states and events that ever occurred, and the steps between them."""
 
-    def __init__(self, setup: Setup, invariants: Sequence[Invariant]) -> None:
+    def __init__(self, setup: Setup, invariants: Sequence[Invariant], deadline: float | None = None) -> None:
         self.setup = setup
+        self.deadline = deadline
+        """When the search has to end, by `time.perf_counter`."""
         self.invariants = invariants
         self.pids: tuple[Pid, ...] = setup.topology.pids
         self.index_of = {pid: index for index, pid in enumerate(self.pids)}
@@ -66,7 +74,7 @@ class Steps:
         self._random = Random(0)
         self.queues = Queues(self._random)
         self.freezer = Freezer(setup.dict_order)
-        self._bench = [setup.make(pid) for pid in self.pids]
+        self._bench = [setup.make(pid) for pid in self._in_time(self.pids)]
         self._layouts = [layout_of(process) for process in self._bench]
 
         self.receiver: list[int] = []
@@ -104,9 +112,19 @@ class Steps:
     def start(self, mode: Mode) -> list[Result]:
         """Start every process; the results are in the order of `pids`."""
         started = []
-        for index, process in enumerate(self._bench):
+        for index, process in enumerate(self._in_time(self._bench)):
             started.append(self._finish(index, None, process, self._layouts[index], self._mode_number(mode), "start"))
         return started
+
+    def is_late(self) -> bool:
+        """Whether the time is over."""
+        return self.deadline is not None and time.perf_counter() > self.deadline
+
+    def _in_time(self, items: Sequence[T]) -> Iterator[T]:
+        for item in items:
+            if self.is_late():
+                raise OutOfTime
+            yield item
 
     def event_of(self, sender: Pid, to: Pid, message: Any, is_timer: bool = False) -> Event:
         """The number of an event."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from typing import Protocol
 
@@ -13,8 +12,8 @@ from braidcast.simulator.explorer.steps import Steps
 
 BYTES_OF_AN_INT = 36
 BYTES_OF_PARENT = 12
-CHECK_EVERY = 4096
-"""States between two looks at the limits."""
+CHECK_EVERY = 256
+"""States between two looks at the limits; before a step is executed, which may take long, there is one more."""
 
 
 class Numbered(Protocol):
@@ -83,12 +82,12 @@ class Trail:
             self._checked_ends.add(views)
             self.findings.add(steps.judge(state.locals, at_end=True), lambda: self.path(state.number))
 
-    def _is_over(self, states: int, began: float, transitions: int) -> bool:
+    def _is_over(self, states: int, transitions: int) -> bool:
         limits = self.limits
         if limits.progress:
             limits.progress(states, transitions)
         if limits.states is not None and states > limits.states:
             self.findings.stopped_by = "states"
-        elif limits.seconds is not None and time.perf_counter() - began > limits.seconds:
+        elif self.steps.is_late():
             self.findings.stopped_by = "seconds"
         return self.findings.stopped_by is not None
