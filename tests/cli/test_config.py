@@ -14,7 +14,8 @@ import pytest
 
 from braidcast.cli.config import config
 from braidcast.cli.registry import PROTOCOLS, protocol_named
-from braidcast.cluster.config import RELATIONS, SECTIONS, ConfigError, Layout, load_config, parse_config, render_local
+from braidcast.cluster.config import RELATIONS, SECTIONS, ConfigError, Layout, load_config, parse_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.toml_lines import settings_of
 
 Captured = pytest.CaptureFixture[str]

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from braidcast.cli.registry import protocol_named
-from braidcast.cluster.config import ClusterConfig, Layout, parse_config, render_local
+from braidcast.cluster.config import ClusterConfig, Layout, parse_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.identity import open_identity
 from braidcast.cluster.local import free_ports
 from braidcast.cluster.log import Disk, Log

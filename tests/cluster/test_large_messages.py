@@ -10,7 +10,8 @@ import pytest
 from braidcast.cli.registry import protocol_named
 from braidcast.client.link import Link
 from braidcast.client.sender import Sender, new_client_id
-from braidcast.cluster.config import load_config, render_local
+from braidcast.cluster.config import load_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import CONFIG, free_ports
 from braidcast.trials.faulty_cluster import FaultyCluster
 from braidcast.trials.proxies import Proxies

@@ -12,6 +12,7 @@ from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nod
 
 from braidcast.cluster import node as node_module
 from braidcast.core.client import Reply
+from braidcast.wire.clocks import wall_us
 from braidcast.wire.service import Deliveries, Subscribe
 
 
@@ -129,14 +130,14 @@ def test_wall_clock_that_jumps_by_hours_changes_neither_order_nor_timers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = 3_600_000_000
-    now = node_module._wall()
+    now = wall_us()
 
     async def work() -> None:
         async with nodes_of(config_in(tmp_path)) as nodes:
             leader = await nodes.led(0)
             line = await Line.to(nodes, "n1")
             for number, jump in enumerate((0, 5, -7, 3, -100, 1_000), 1):
-                monkeypatch.setattr(node_module, "_wall", lambda jump=jump: now + jump * hours)
+                monkeypatch.setattr(node_module, "wall_us", lambda jump=jump: now + jump * hours)
                 line.submit((leader.pid,), message(number))
                 await line.hears(Reply, number)
                 await talk(nodes, "n1", 8)  # some heartbeats

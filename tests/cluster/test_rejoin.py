@@ -15,7 +15,8 @@ from braidcast.cli.registry import protocol_named
 from braidcast.client.follower import Follower
 from braidcast.client.link import Link
 from braidcast.client.sender import Sender, new_client_id
-from braidcast.cluster.config import load_config, render_local
+from braidcast.cluster.config import load_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import CONFIG, LocalCluster, free_ports
 from braidcast.history.raw import event_kinds, seal_raw
 from braidcast.history.store import read_history

@@ -15,7 +15,8 @@ from tests.virtual_loop import VirtualLoop
 from braidcast.cli.registry import protocol_named
 from braidcast.client import link as link_module
 from braidcast.cluster import door, node, peers, replica
-from braidcast.cluster.config import ClusterConfig, load_config, render_local
+from braidcast.cluster.config import ClusterConfig, load_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.identity import Identity
 from braidcast.cluster.node import Node
 
@@ -71,8 +72,8 @@ def virtual(loop: VirtualLoop) -> Iterator[None]:
     clock = SimpleNamespace(monotonic=loop.time)
     with ExitStack() as stack:
         for module, name, value in (
-            (node, "_now", lambda: int(loop.now * 1e6)),
-            (node, "_wall", lambda: int(loop.now * 1e6)),
+            (node, "monotonic_us", lambda: int(loop.now * 1e6)),
+            (node, "wall_us", lambda: int(loop.now * 1e6)),
             (node, "time", clock),
             (door, "time", clock),
             (peers, "random", lambda: 0.5),

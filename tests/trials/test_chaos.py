@@ -16,7 +16,7 @@ from braidcast.cluster.config import load_config
 from braidcast.cluster.local import CONFIG
 from braidcast.trials.chaos import BLACKOUT, CLIENT_DEATH, KILL, PARTITION, PAUSE, RESTART, ChaosPlan, run_chaos
 from braidcast.trials.faulty_cluster import FaultyCluster
-from braidcast.trials.verdict import journal_folder, judge
+from braidcast.trials.verdict import judge
 
 SHORT = ChaosPlan(protocol_named("whitebox"), minutes=0.1, groups=2, gap_s=(0.2, 0.6), lasts_s=(0.1, 1.0))
 
@@ -51,7 +51,7 @@ def test_judge_finds_what_is_missing_on_a_disk_and_journals_that_differ(tmp_path
     result = asyncio.run(run_chaos(calm, tmp_path, lambda *_: None))
     assert result.found == []
     config = load_config(tmp_path / CONFIG, protocol_named)
-    folder = journal_folder(config, "n2", "g1")
+    folder = config.journal_folder("n2", "g1")
     shutil.rmtree(folder)
     folder.mkdir()
     again = judge(replace(config, history=None), result.traffic.acknowledged)

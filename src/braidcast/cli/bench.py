@@ -17,7 +17,8 @@ import click
 from braidcast.cli.arguments import json_argument, options_argument, print_json, print_table, split_pairs
 from braidcast.cli.progress import Progress
 from braidcast.cli.registry import WHITEBOX, protocol_named
-from braidcast.cluster.config import ClusterConfig, Layout, load_config, render_local
+from braidcast.cluster.config import ClusterConfig, Layout, load_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import CONFIG, free_ports
 from braidcast.core.topology import Topology
 from braidcast.simulator.collector import collect_run, collector_paused

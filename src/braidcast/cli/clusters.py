@@ -15,7 +15,8 @@ from braidcast.client.errors import ClusterUnreachable
 from braidcast.client.link import Link
 from braidcast.client.sender import new_client_id
 from braidcast.client.status import ANSWER_S, NodeStatus, groups_with_leader, statuses
-from braidcast.cluster.config import ClusterConfig, ConfigError, load_config, render_local
+from braidcast.cluster.config import ClusterConfig, ConfigError, load_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import CONFIG, LocalCluster, LocalClusterError, free_ports
 from braidcast.core.errors import BraidcastError
 from braidcast.core.topology import Pid

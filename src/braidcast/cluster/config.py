@@ -222,6 +222,10 @@ class ClusterConfig:
         group = self.groups[self.topology.group_of[pid]]
         return group.nodes[pid - group.pids[0]]
 
+    def journal_folder(self, node: str, group: str) -> Path:
+        """Where a node keeps what its replica of a group delivered."""
+        return self.node(node).data / "journal" / group
+
     def group_number(self, name: str) -> Group:
         """The number of the group of that name."""
         for number, group in enumerate(self.groups):
@@ -452,49 +456,3 @@ def _translated(what: str, groups: Sequence[GroupConfig]) -> tuple[KeyPath, str]
     names = {number: groups[number].name for number in found if number < len(groups)}
     what = re.sub(r"\bgroup (\d+)\b", lambda number: f"group {toml_key(names.get(int(number[1]), number[1]))}", what)
     return ("groups", *list(names.values())[:1]), what
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Writing one.
-
-
-def render_local(
-    protocol: str,
-    ports: Sequence[int],
-    *,
-    name: str = "local",
-    groups: int | Sequence[str] = 3,
-    replicas: int = 3,
-    layout: Layout = "colocated",
-    unix: bool = False,
-    settings: Mapping[str, Mapping[str, str | int]] | None = None,
-) -> str:
-    """The file of a cluster on this machine, with a port for each node: as many as replicas, in a group or in all.
-
-    `colocated`: nodes n1, n2, ... each host a replica of every group. `spread`: each replica has a node, g0-1 and so
-    on. `settings` says, per section (`cluster`, `cluster.options`, `limits`, `timing`), what is not as by default.
-    """
-    names = [f"g{number}" for number in range(groups)] if isinstance(groups, int) else groups
-    each = range(1, replicas + 1)
-    hosts = {g: [f"{g}-{i}" if layout == "spread" else f"n{i}" for i in each] for g in names}
-    nodes = list(dict.fromkeys(node for members in hosts.values() for node in members))
-    given = dict(settings or {})
-    sections: dict[str, Mapping[str, str | int | Sequence[str]]] = {
-        "cluster": {"name": name, "protocol": protocol, **given.pop("cluster", {})},
-        "cluster.options": given.pop("cluster.options", {}),
-        "groups": hosts,
-    }
-    for node, port in zip(nodes, ports, strict=True):
-        socket = {"unix": f"run/{node}.sock"} if unix else {}
-        sections[f"nodes.{node}"] = {"address": f"127.0.0.1:{port}", "data": f"data/{node}", **socket}
-    of = "one" if layout == "spread" else "every"
-    blocks = [
-        f"# Nodes on this machine: {len(nodes)}; each hosts a replica of {of} group.\n"
-        "# docs/configuration.md explains every key; `braidcast config check FILE` checks what you change."
-    ]
-    for header, table in {**sections, **given}.items():
-        comment = "  # the order of groups and nodes numbers the processes: keep it" if header == "groups" else ""
-        lines = [f"{toml_key(key)} = {toml_value(value)}" for key, value in table.items()]
-        if lines:
-            blocks.append("\n".join([f"[{header}]{comment}", *lines]))
-    return "\n\n".join(blocks) + "\n"

@@ -171,15 +171,18 @@ class Journal:
                     return found[:entries_max]
         return found
 
+    def entries_after(self, after: Timestamp) -> Iterator[JournalEntry]:
+        """All that follow the timestamp `after`."""
+        while piece := self.read(after, PIECE_ENTRIES):
+            yield from piece
+            after = piece[-1].gts
+
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
     def state(self, bytes_max: int) -> bytes:
         """The newest of what is kept, about so much of it, for a replica that has fallen behind."""
-        entries: list[JournalEntry] = []
-        begin = after = self._begin_of(bytes_max)
-        while piece := self.read(after, PIECE_ENTRIES):
-            entries += piece
-            after = piece[-1].gts
+        begin = self._begin_of(bytes_max)
+        entries = list(self.entries_after(begin))
         return self._encode(SnapshotState(self.next, entries[0].index if entries else self.next, begin, entries))
 
     def _begin_of(self, bytes_max: int) -> Timestamp:

@@ -41,6 +41,7 @@ from braidcast.core.application import Connected, Delivered, Restored, Snapshot,
 from braidcast.core.errors import BraidcastError
 from braidcast.core.process import Batch
 from braidcast.core.topology import Group, Pid, Pids
+from braidcast.wire.clocks import monotonic_us, wall_us
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.handshake import TurnedAway
 
@@ -109,7 +110,7 @@ class Node:
     def _host(self, pid: Pid) -> None:
         group = self.topology.group_of[pid]
         on_disk = self.config.durability == "disk"
-        folder = self.config.nodes[self.name].data / "journal" / self.config.group_name(group) if on_disk else None
+        folder = self.config.journal_folder(self.name, self.config.group_name(group)) if on_disk else None
         journal = Journal(folder, self.config.limits.journal_bytes_max)
         replica = Replica(
             pid, group, lambda out: self.protocol.make(out, self.topology, self.config.options), journal,
@@ -123,7 +124,7 @@ class Node:
         """Recover, begin to listen, connect to the others."""
         self.failure = asyncio.get_running_loop().create_future()
         records = self.durability.recovered() if self.durability is not None else {}
-        now, wall = _now(), _wall()
+        now, wall = monotonic_us(), wall_us()
         for pid, replica in self.replicas.items():
             replica.out.now, replica.out.wall = now, wall
             kept = records.get(pid, [])
@@ -170,7 +171,7 @@ class Node:
             asyncio.get_running_loop().call_soon(self._tick)
 
     def set_clocks(self) -> None:
-        now, wall = _now(), _wall()
+        now, wall = monotonic_us(), wall_us()
         for replica in self.replicas.values():
             replica.out.now, replica.out.wall = now, wall
 
@@ -470,11 +471,3 @@ def _sync_and_close(file: int) -> None:
         os.fdatasync(file)
     finally:
         os.close(file)
-
-
-def _now() -> int:
-    return time.monotonic_ns() // 1000
-
-
-def _wall() -> int:
-    return time.time_ns() // 1000

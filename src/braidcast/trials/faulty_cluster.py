@@ -15,7 +15,8 @@ from pathlib import Path
 
 from braidcast.client.errors import ClusterUnreachable
 from braidcast.client.status import NodeStatus, groups_with_leader, is_settled, statuses
-from braidcast.cluster.config import ClusterConfig, Layout, load_config, render_local
+from braidcast.cluster.config import ClusterConfig, Layout, load_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import CONFIG, LocalCluster, LocalClusterError, free_ports, node_command
 from braidcast.core.protocol import Protocol
 from braidcast.trials.proxies import Direction, Proxies

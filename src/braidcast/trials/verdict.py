@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from zlib import crc32
 
 from braidcast.cluster.config import ClusterConfig
@@ -15,9 +14,7 @@ from braidcast.core.topology import Dest, Pid
 from braidcast.history.raw import event_kinds, seal_raw, with_end
 from braidcast.history.store import read_history
 from braidcast.properties.check import check
-from braidcast.wire.service import JournalEntry
 
-ENTRIES_AT_ONCE = 4096
 Summary = tuple[int, Timestamp, MessageId, int]
 """Of an entry of a journal: its index, timestamp, message, and a checksum of its payload."""
 
@@ -64,9 +61,9 @@ def _judge_journals(
     for number, group in enumerate(config.groups):
         expected: list[Summary] | None = None
         for node in group.nodes:
-            journal = Journal(journal_folder(config, node, group.name), config.limits.journal_bytes_max)
+            journal = Journal(config.journal_folder(node, group.name), config.limits.journal_bytes_max)
             found: list[Summary] = []
-            for entry in entries_of(journal):
+            for entry in journal.entries_after(journal.after):
                 found.append((entry.index, entry.gts, entry.id, crc32(entry.payload)))
                 where.setdefault(entry.id, (entry.dest, set()))[1].add(number)
             ids = {id for _, _, id, _ in found}
@@ -86,16 +83,3 @@ def _judge_journals(
                 )
             journal.close()
     verdict.delivered = sum(1 for dest, groups in where.values() if groups.issuperset(dest))
-
-
-def journal_folder(config: ClusterConfig, node: str, group: str) -> Path:
-    """Where a node keeps the journal of its replica of a group."""
-    return config.nodes[node].data / "journal" / group
-
-
-def entries_of(journal: Journal) -> Iterator[JournalEntry]:
-    """All that a journal keeps."""
-    after = journal.after
-    while piece := journal.read(after, ENTRIES_AT_ONCE):
-        yield from piece
-        after = piece[-1].gts

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from tests.cluster.faults.trial import WHITEBOX
 
-from braidcast.cluster.config import load_config, render_local
+from braidcast.cluster.config import load_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import CONFIG
 from braidcast.trials.faulty_cluster import FaultyCluster
 from braidcast.trials.proxies import Direction

@@ -1,0 +1,50 @@
+"""Writing the configuration of a cluster on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from braidcast.cluster.config import Layout
+from braidcast.cluster.toml_lines import toml_key, toml_value
+
+
+def render_local(
+    protocol: str,
+    ports: Sequence[int],
+    *,
+    name: str = "local",
+    groups: int | Sequence[str] = 3,
+    replicas: int = 3,
+    layout: Layout = "colocated",
+    unix: bool = False,
+    settings: Mapping[str, Mapping[str, str | int]] | None = None,
+) -> str:
+    """The file of a cluster on this machine, with a port for each node: as many as replicas, in a group or in all.
+
+    `colocated`: nodes n1, n2, ... each host a replica of every group. `spread`: each replica has a node, g0-1 and so
+    on. `settings` says, per section (`cluster`, `cluster.options`, `limits`, `timing`), what is not as by default.
+    """
+    names = [f"g{number}" for number in range(groups)] if isinstance(groups, int) else groups
+    each = range(1, replicas + 1)
+    hosts = {g: [f"{g}-{i}" if layout == "spread" else f"n{i}" for i in each] for g in names}
+    nodes = list(dict.fromkeys(node for members in hosts.values() for node in members))
+    given = dict(settings or {})
+    sections: dict[str, Mapping[str, str | int | Sequence[str]]] = {
+        "cluster": {"name": name, "protocol": protocol, **given.pop("cluster", {})},
+        "cluster.options": given.pop("cluster.options", {}),
+        "groups": hosts,
+    }
+    for node, port in zip(nodes, ports, strict=True):
+        socket = {"unix": f"run/{node}.sock"} if unix else {}
+        sections[f"nodes.{node}"] = {"address": f"127.0.0.1:{port}", "data": f"data/{node}", **socket}
+    of = "one" if layout == "spread" else "every"
+    blocks = [
+        f"# Nodes on this machine: {len(nodes)}; each hosts a replica of {of} group.\n"
+        "# docs/configuration.md explains every key; `braidcast config check FILE` checks what you change."
+    ]
+    for header, table in {**sections, **given}.items():
+        comment = "  # the order of groups and nodes numbers the processes: keep it" if header == "groups" else ""
+        lines = [f"{toml_key(key)} = {toml_value(value)}" for key, value in table.items()]
+        if lines:
+            blocks.append("\n".join([f"[{header}]{comment}", *lines]))
+    return "\n\n".join(blocks) + "\n"
