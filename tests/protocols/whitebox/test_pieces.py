@@ -265,6 +265,19 @@ def test_late_vote_asks_for_the_state_when_it_is_complete() -> None:
 # -- bodies and state -------------------------------------------------------------------------------------------------
 
 
+def test_what_came_of_a_late_vote_is_forgotten_when_its_voter_has_joined_otherwise() -> None:
+    """Some of its pieces were lost, and the same vote, sent again, was complete."""
+    bench, votes = voted()
+    for piece in votes:
+        bench.step(1, 2, piece)
+    bench.run()
+    assert bench[1].role == "leader"
+    bench.step(1, 2, votes[0])
+    assert bench[1].vote_pieces
+    bench.beat(1)
+    assert not bench[1].vote_pieces
+
+
 def lacking(count: int, **options: Any) -> Measured:
     """1 is a candidate and lacks the bodies of so many messages that 2 has accepted; its pull is in flight."""
     bench = Measured(3, **options)

@@ -85,6 +85,7 @@ class Election(Rejoining):
             self.max_ballot = max(self.max_ballot, ack.ballot)
             return self.recover_leadership()
         self.acked_at[sender] = self.out.now
+        self.vote_pieces.pop(sender, None)  # it has joined: the rest of a late vote will not come
         if ack.gts > self.applied.get(sender, 0):
             self.applied[sender] = ack.gts
 
