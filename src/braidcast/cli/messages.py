@@ -89,7 +89,7 @@ def tail(path: Path, after: int, count: int | None, no_follow: bool, as_json: bo
 async def _tail(path: Path, group: str, after: int, count: int | None, no_follow: bool, as_json: bool) -> None:
     link = await open_link(config_at(path))
     try:
-        entries = aiter(Follower(link, group, after))
+        entries = Follower(link, group, after)
         shown = 0
         with suppress(TimeoutError):
             while count is None or shown < count:

@@ -49,7 +49,7 @@ async def _endure(
     while sent < messages:
         await room.acquire()
         dest = DESTINATIONS[sent // batch % len(DESTINATIONS)]
-        done = sender.submit(dest, b"x" * (20 * batch), batch=(sent, batch, 0) if batch > 1 else (0, 0, 0))
+        done = sender.submit(dest, b"x" * (20 * batch), batch if batch > 1 else 0)
         done.add_done_callback(lambda _: room.release())
         sent += batch
         if sent // batch % 1000 == 0:

@@ -39,17 +39,11 @@ class Client:
 
     def __init__(self, traffic: Traffic, link: Link, sender: Sender) -> None:
         self.traffic, self.link, self.sender = traffic, link, sender
-        self.batched = 0
-        """How many messages it has put into batches."""
         link.listen(Reply, self._on_reply)
 
     def submit(self, dest: Dest, payload: bytes, batch_messages: int) -> None:
         """Multicast, and remember what comes of it."""
-        numbers = (0, 0, 0)
-        if batch_messages:
-            numbers = (self.batched, batch_messages, 0)
-            self.batched += batch_messages
-        done = self.sender.submit(dest, payload, batch=numbers)
+        done = self.sender.submit(dest, payload, batch_messages)
         multicast = next(reversed(self.sender.units.values())).multicast
         self.traffic.record(Event(monotonic_us(), wall_us(), self.link.client, 0, MULTICAST, None, multicast))
         self.traffic.sent += 1
