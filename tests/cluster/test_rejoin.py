@@ -16,10 +16,11 @@ from braidcast.client.follower import Follower
 from braidcast.client.link import Link
 from braidcast.client.sender import Sender, new_client_id
 from braidcast.cluster.config import load_config, render_local
-from braidcast.cluster.local import CONFIG, LocalCluster, free_ports
+from braidcast.cluster.local import LocalCluster, free_ports
 from braidcast.history.raw import event_kinds, seal_raw
 from braidcast.history.store import read_history
 from braidcast.properties.check import check
+from braidcast.settings import CLUSTER_FILE
 from braidcast.trials.faulty_cluster import FaultyCluster
 from braidcast.trials.proxies import Proxies
 
@@ -34,8 +35,8 @@ def cluster_in(folder: Path, durability: str = "disk", groups: int = 2) -> Local
             "cluster.options": {"laggard_entries": 20, "chunk_entries": 7},
         },
     )  # fmt: skip
-    (folder / CONFIG).write_text(text, encoding="utf-8")
-    return LocalCluster(load_config(folder / CONFIG, protocol_named))
+    (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
+    return LocalCluster(load_config(folder / CLUSTER_FILE, protocol_named))
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -128,7 +129,7 @@ def test_rejoin_with_data_and_rejoin_of_an_only_replica_are_refused_in_a_line(tm
     alone = tmp_path / "alone"
     alone.mkdir()
     text = render_local("whitebox", free_ports(1), groups=1, replicas=1, layout="colocated")
-    (alone / CONFIG).write_text(text, encoding="utf-8")
-    lonely = run_node(LocalCluster(load_config(alone / CONFIG, protocol_named)), "n1", "--rejoin")
+    (alone / CLUSTER_FILE).write_text(text, encoding="utf-8")
+    lonely = run_node(LocalCluster(load_config(alone / CLUSTER_FILE, protocol_named)), "n1", "--rejoin")
     assert lonely.returncode == 2
     assert "its only replica" in lonely.stderr

@@ -15,6 +15,7 @@ from braidcast.client.errors import ClusterUnreachable
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
 from braidcast.core.topology import Group, Pid
+from braidcast.settings.toml_lines import host_and_port, parse_address
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
 from braidcast.wire.handshake import (
@@ -34,7 +35,6 @@ PAUSE_S_MIN, PAUSE_S_MAX = 0.02, 1.0
 PULSE_S = 1.0
 SILENT_PULSES_MAX = 5
 BUFFER_BYTES_MAX = 256 << 20
-PORT_MAX, PORT_DIGITS_MAX = 65535, 5
 
 
 class Line:
@@ -274,7 +274,8 @@ class Link:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdecimal() or len(port) > PORT_DIGITS_MAX or int(port) > PORT_MAX:
-        raise ClusterUnreachable(f"{address!r} is not an address: write host:port")
-    return host.strip("[]"), int(port)
+    try:
+        return host_and_port(parse_address(address))
+    except ValueError as error:
+        why = str(error) or f"{address!r} is not an address: write host:port"
+        raise ClusterUnreachable(why, is_final=True) from None
