@@ -36,6 +36,7 @@ class Follower:
         """Nodes that no longer keep what is needed."""
         self._arrived: asyncio.Queue[JournalEntry | None] = asyncio.Queue()
         """None: there is nothing more to come."""
+        self._has_ended = False
         self._ahead_bytes = 0
         self._newest = after
         link.listen(Deliveries, self._on_deliveries)
@@ -44,13 +45,18 @@ class Follower:
         link.on_lost.append(self._on_lost)
         self._subscribe()
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the next one is at hand."""
+        return self._arrived.qsize() > self._has_ended
+
     def __aiter__(self) -> Follower:
         return self
 
     async def __anext__(self) -> JournalEntry:
         entry = await self._arrived.get()
         if entry is None:
-            self._arrived.put_nowait(None)
+            self._arrived.put_nowait(None)  # for whoever asks again
             raise NoLongerKept(
                 f"no replica of group {self.name} keeps what follows the timestamp {self._newest}: begin anew from a "
                 f"snapshot of what you build from it"
@@ -62,6 +68,7 @@ class Follower:
 
     def _subscribe(self) -> None:
         if len(self.given_up) == len(self.hosts):
+            self._has_ended = True
             return self._arrived.put_nowait(None)
         ready = [line for line in self.hosts if line.connection is not None and line.node.name not in self.given_up]
         self.line = ready[0] if ready else None
