@@ -74,7 +74,7 @@ def test_what_waits_while_a_unit_is_under_way_leaves_as_the_next_one(cluster: Vi
         async with cluster.client() as client:
             for n in range(20):
                 await client.submit(b"%d" % n, to="g0")
-                await asyncio.sleep(0)
+                await pause(0)
 
     cluster.run(work())
     assert len(units(cluster)) < 20
@@ -163,8 +163,8 @@ def test_cancelled_caller_waits_no_longer_and_nothing_leaks(cluster: VirtualClus
         async with cluster.client(under_way_max=4) as client:
             for _ in range(5):
                 tasks = [asyncio.ensure_future(client.multicast(b"x", to="g0")) for _ in range(8)]
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
+                await pause(0)
+                await pause(0)
                 for task in tasks:
                     task.cancel()
                 ends = await asyncio.gather(*tasks, return_exceptions=True)
@@ -202,7 +202,7 @@ def test_multicast_waits_while_too_much_is_under_way(cluster: VirtualCluster) ->
         async with cluster.client(under_way_max=2) as client:
             futures = [await client.submit(b"%d" % n, to="g0") for n in range(2)]
             third = asyncio.ensure_future(client.submit(b"2", to="g0"))
-            await asyncio.sleep(0)
+            await pause(0)
             assert not third.done()
             await asyncio.gather(*futures)
             await (await third)
