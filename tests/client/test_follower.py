@@ -140,12 +140,15 @@ def test_follower_that_is_not_asked_for_more_stops_reading_until_it_is() -> None
     loop = VirtualLoop()
     link = FakeLink(loop)
     follower = Follower(link, "a")
+    first = loop.create_task(anext(follower))
+    loop.settle()
     connection = link.lines["n1"].connection
     assert connection is not None
     connection.connection_made(VirtualTransport(loop, connection))
     half = AHEAD_BYTES_MAX // 2
-    for gts in (1, 2):
+    for gts in (1, 2, 3):
         link.answer(Deliveries(0, (JournalEntry(gts, gts, MessageId(1, 1, gts), (0,), bytes(half)),)))
+    assert first.result().gts == 1
     assert not connection.reading
-    assert loop.run(anext(follower)).gts == 1
+    assert loop.run(anext(follower)).gts == 2
     assert connection.reading

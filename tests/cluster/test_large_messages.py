@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from braidcast.cli.registry import protocol_named
-from braidcast.client.link import Link
-from braidcast.client.sender import Sender, new_client_id
+from braidcast.client.places import link_to
+from braidcast.client.sender import Sender
 from braidcast.cluster.config import load_config, render_local
 from braidcast.cluster.local import free_ports
 from braidcast.settings import CLUSTER_FILE
@@ -22,8 +22,7 @@ COUNT, SIZE = 26, 900_000
 
 async def multicast(faulty: FaultyCluster, nodes: list[str]) -> None:
     """All of them to both groups, acknowledged by both."""
-    link = Link([faulty.config.nodes[name].address for name in nodes], new_client_id())
-    await link.open_within(PATIENCE_S)
+    link = await link_to([faulty.config.nodes[name].address for name in nodes], PATIENCE_S)
     sender = Sender(link)
     async with asyncio.timeout(PATIENCE_S):
         for number in range(COUNT):

@@ -13,8 +13,8 @@ import pytest
 
 from braidcast.cli.registry import protocol_named
 from braidcast.client.follower import Follower
-from braidcast.client.link import Link
-from braidcast.client.sender import Sender, new_client_id
+from braidcast.client.places import link_to
+from braidcast.client.sender import Sender
 from braidcast.cluster.config import load_config, render_local
 from braidcast.cluster.local import LocalCluster, free_ports
 from braidcast.history.raw import event_kinds, seal_raw
@@ -58,8 +58,7 @@ def run_node(cluster: LocalCluster, name: str, *arguments: str) -> subprocess.Co
 
 async def multicast(cluster: LocalCluster, count: int, nodes: list[str]) -> None:
     """So many messages to both groups, acknowledged by both; only these nodes are asked."""
-    link = Link([cluster.config.nodes[name].address for name in nodes], new_client_id())
-    await link.open_within(PATIENCE_S)
+    link = await link_to([cluster.config.nodes[name].address for name in nodes], PATIENCE_S)
     sender = Sender(link)
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*[sender.submit((0, 1), f"{n}".encode()) for n in range(count)])
@@ -69,8 +68,7 @@ async def multicast(cluster: LocalCluster, count: int, nodes: list[str]) -> None
 
 async def journal(cluster: LocalCluster, name: str, group: int, count: int) -> list[tuple[int, bytes]]:
     """The first deliveries of a group, as that node has them."""
-    link = Link([cluster.config.nodes[name].address], new_client_id())
-    await link.open_within(PATIENCE_S)
+    link = await link_to([cluster.config.nodes[name].address], PATIENCE_S)
     follower = Follower(link, cluster.config.group_name(group))
     follower.hosts = [link.lines[name]]
     found: list[tuple[int, bytes]] = []

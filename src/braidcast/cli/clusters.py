@@ -12,13 +12,10 @@ import click
 from braidcast.cli.arguments import json_argument, print_json, print_table
 from braidcast.cli.registry import protocol_named
 from braidcast.client.errors import ClusterUnreachable
-from braidcast.client.link import Link
-from braidcast.client.sender import new_client_id
 from braidcast.client.status import ANSWER_S, NodeStatus, groups_with_leader, statuses
 from braidcast.cluster.config import ClusterConfig, ConfigError, load_config, render_local
 from braidcast.cluster.local import LocalCluster, LocalClusterError, free_ports
 from braidcast.core.errors import BraidcastError
-from braidcast.core.topology import Pid
 from braidcast.history.raw import RAW, event_kinds, seal_raw
 from braidcast.settings import CLUSTER_FILE
 
@@ -47,14 +44,6 @@ def config_at(path: Path) -> ClusterConfig:
 def run_client(work: Coroutine[Any, Any, T]) -> T:
     """Run what a client does."""
     return asyncio.run(work)
-
-
-async def open_link(config: ClusterConfig, client: Pid | None = None) -> Link:
-    """Connect to a cluster."""
-    addresses = [node.address for node in config.nodes.values()]
-    link = Link(addresses, client if client is not None else new_client_id(), config.name)
-    await link.open()
-    return link
 
 
 async def ask_all(config: ClusterConfig, wait_s: float = ANSWER_S) -> list[NodeStatus]:

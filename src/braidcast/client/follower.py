@@ -36,14 +36,13 @@ class Follower:
         """Nodes that no longer keep what is needed."""
         self._arrived: asyncio.Queue[JournalEntry | None] = asyncio.Queue()
         """None: there is nothing more to come."""
-        self._has_ended = False
+        self._has_begun = self._has_ended = False
         self._ahead_bytes = 0
         self._newest = after
         link.listen(Deliveries, self._on_deliveries)
         link.listen(SubscriptionEnded, self._on_ended)
         link.on_connected.append(self._on_connected)
         link.on_lost.append(self._on_lost)
-        self._subscribe()
 
     @property
     def has_more(self) -> bool:
@@ -54,6 +53,9 @@ class Follower:
         return self
 
     async def __anext__(self) -> JournalEntry:
+        if not self._has_begun:
+            self._has_begun = True
+            self._subscribe()
         entry = await self._arrived.get()
         if entry is None:
             self._arrived.put_nowait(None)  # for whoever asks again
@@ -81,7 +83,7 @@ class Follower:
             self.line.connection.set_reading(self._ahead_bytes < AHEAD_BYTES_MAX)
 
     def _on_connected(self, line: Line) -> None:
-        if self.line is None and line in self.hosts:
+        if self._has_begun and self.line is None and line in self.hosts:
             self._subscribe()
 
     def _on_lost(self, line: Line) -> None:

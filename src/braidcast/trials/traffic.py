@@ -16,7 +16,8 @@ from random import Random
 from braidcast import __version__
 from braidcast.client.errors import ClusterUnreachable, NotDelivered
 from braidcast.client.link import Line, Link
-from braidcast.client.sender import Receipt, Sender, new_client_id
+from braidcast.client.places import link_to
+from braidcast.client.sender import Receipt, Sender
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.recorder import manifest_of
 from braidcast.core.client import MessageId, Multicast, Reply
@@ -90,8 +91,7 @@ class Traffic:
     async def _client(self) -> Client:
         addresses = [node.address for node in self.config.nodes.values()]
         self.random.shuffle(addresses)
-        link = Link(addresses, new_client_id(), self.config.name)
-        await link.open_within(OPEN_S)
+        link = await link_to(addresses, OPEN_S)
         return Client(self, link, Sender(link))
 
     @property
