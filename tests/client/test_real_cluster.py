@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 from tests.client.virtual_cluster import pause
@@ -68,3 +69,62 @@ def test_leader_killed_under_load_every_multicast_has_a_receipt_and_a_restarted_
         for kind in range(3):
             numbers = [int(d.payload) for d in deliveries if int(d.payload) % 3 == kind]
             assert numbers == sorted(numbers)
+
+
+LIFE = """
+import asyncio, sys
+from braidcast import Client
+
+async def life(cluster, state, names, last):
+    known = open(names).read().split()
+    async with Client.connect(cluster, state=state, connect_timeout=30) as client:
+        with open(names, "a") as file:
+            while len(known) < 200:
+                known.append(str(client.new_id()))
+                print(known[-1], file=file, flush=True)
+        sends = [client.submit(b"%d" % number, ["g0", "g1"], id=id) for number, id in enumerate(known)]
+        ends = [await send for send in sends]
+        if last:
+            await asyncio.gather(*ends)
+        else:
+            await ends[50]
+            print("dies now", flush=True)
+            await asyncio.Event().wait()
+
+asyncio.run(life(*sys.argv[1:4], sys.argv[4] == "last"))
+"""
+
+
+def test_client_that_is_killed_asks_again_under_the_names_it_kept_and_nothing_is_there_twice(tmp_path: Path) -> None:
+    async def life(faulty: FaultyCluster, which: str) -> asyncio.subprocess.Process:
+        (tmp_path / "names").touch()
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-c", LIFE, str(faulty.config.path), str(tmp_path / "state"), str(tmp_path / "names"),
+            which, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+
+    async def scenario() -> list[Delivery]:
+        faulty = await FaultyCluster.make(tmp_path, protocol_named("whitebox"), groups=2)
+        kept: list[Delivery] = []
+        try:
+            faulty.cluster.start_all()
+            await faulty.wait_ready()
+            async with asyncio.timeout(PATIENCE_S):
+                first = await life(faulty, "first")
+                assert first.stdout is not None
+                assert await first.stdout.readline() == b"dies now\n"
+                first.kill()
+                await first.communicate()
+                last = await life(faulty, "last")
+                await last.communicate()
+                assert last.returncode == 0
+                async with Client.connect(faulty.config.path) as client:
+                    await client.multicast(b"200", to="g0")  # behind all others
+                await read(faulty, "g0", 201, kept, Checkpoint())
+        finally:
+            await faulty.close()
+        return kept
+
+    deliveries = asyncio.run(scenario())
+    assert sorted(int(d.payload) for d in deliveries) == list(range(201))
+    assert len({d.sender for d in deliveries[:200]}) == 1

@@ -256,6 +256,13 @@ def test_message_of_an_earlier_session_says_nothing_of_what_was_complete_in_it(s
     assert done.result() == Receipt(earlier, 0)
 
 
+def test_refusal_of_a_message_of_an_earlier_session_says_that_it_may_be_delivered(stage: Stage) -> None:
+    with stage.loop.running():
+        done = stage.sender.submit((0,), b"payload", id=MessageId(CLIENT, 0, 7))
+    stage.link.answer(Refused(MessageId(CLIENT, 0, 7), 0, "expired session"))
+    assert reason(done).may_be_delivered
+
+
 def test_messages_in_batches_are_numbered_and_complete_below_the_lowest_that_is_under_way(stage: Stage) -> None:
     def numbers(messages: int) -> tuple[int, int, int]:
         with stage.loop.running():

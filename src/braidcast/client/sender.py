@@ -141,7 +141,9 @@ class Sender:
             done.set_exception(PayloadTooLarge(id, why, may_be_delivered=False))
             return done
         multicast = self._multicast(id or self.name(), dest, payload, messages)
-        self.units[multicast.id] = Unit(multicast, done, loop.time() + RETRY_S)
+        unit = self.units[multicast.id] = Unit(multicast, done, loop.time() + RETRY_S)
+        if multicast.id.session != self.session:
+            unit.copies += 1  # an earlier life may have sent it, too
         if not self.link.send(to, multicast):
             for group in dest:
                 self._seek(group)
