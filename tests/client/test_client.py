@@ -327,6 +327,21 @@ def test_refusal_is_an_error_of_its_kind_and_what_follows_goes_on() -> None:
         cluster.run(work(cluster))
 
 
+def test_client_whose_session_was_forgotten_goes_on_in_another_one_unnoticed(cluster: VirtualCluster) -> None:
+    async def work() -> None:
+        async with cluster.client() as client:
+            first = await client.multicast(b"before", to="g0")
+            for _ in range(8):  # the cluster remembers six sessions
+                async with cluster.client() as other:
+                    await other.multicast(b"other", to="g0")
+            receipts = await asyncio.gather(*[client.multicast(b"%d" % n, to="g0") for n in range(3)])
+            assert {receipt.id.session > first.id.session for receipt in receipts} == {True}
+            assert client.under_way == 0
+
+    cluster.run(work())
+    assert [d.payload for d in cluster.run(cluster.read("g0", 12))][-3:] == [b"0", b"1", b"2"]
+
+
 @pytest.mark.parametrize(
     "options", [{"under_way_max": 0}, {"batch_messages_max": 0}, {"batch_messages_max": 1 << 21}, {"linger_ms": -1}]
 )

@@ -11,9 +11,9 @@ from tests.client.fakes import CLIENT, FakeLink
 from tests.virtual_loop import VirtualLoop
 
 from braidcast.client.errors import NotDelivered
-from braidcast.client.sender import LOOK_S, RETRY_S, Receipt, Sender
+from braidcast.client.sender import LEFT_S_MAX, LOOK_S, RETRY_S, Receipt, Sender
 from braidcast.core.ballots import ballot
-from braidcast.core.client import MessageId, Multicast, Redirect, Refused, Reply
+from braidcast.core.client import EXPIRED_SESSION, MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
 
 AFTER_TIMEOUT_S = RETRY_S + 2 * LOOK_S
@@ -283,6 +283,30 @@ def test_complete_below_does_not_pass_what_was_refused_while_others_may_have_it(
     stage.refuse(1)
     assert reason(done).may_be_delivered
     assert stage.complete_below() == 1
+
+
+def test_session_that_the_groups_have_forgotten_is_followed_by_a_new_one(stage: Stage) -> None:
+    stage.submit(1)
+    refused = stage.submit(0)
+    stage.refuse(2, EXPIRED_SESSION)
+    assert not reason(refused).may_be_delivered
+    stage.link.taken()
+    stage.submit(0)
+    ((_, message),) = stage.link.taken()
+    assert message.id.session > 1
+    assert (message.id.seq, message.complete_below) == (1, 1)
+    stage.reply(1, 1)
+    assert [id.session for id in stage.sender.units] == [message.id.session]
+
+
+def test_message_that_may_be_delivered_after_its_refusal_holds_back_one_session_only(stage: Stage) -> None:
+    stage.submit(0, 1).add_done_callback(reason)
+    stage.refuse(1)
+    assert stage.complete_below() == 1
+    stage.loop.advance(LEFT_S_MAX + 2 * LOOK_S)
+    assert stage.sender.session > 1
+    assert stage.complete_below() == 1
+    assert (stage.sender.seq, stage.sender.left) == (1, {})
 
 
 def test_close_ends_every_future_and_stops_retrying(stage: Stage) -> None:

@@ -68,10 +68,8 @@ class _Parts:
         assert link.welcome is not None, "an open link was welcomed"
         self.link, self.state = link, state
         self.payload_bytes_max = link.welcome.payload_bytes_max
-        self.sender = Sender(link, state.session)
-        self.named = Sender(link, state.session + 1)
-        """A session of their own for messages that have names before they leave: one that never comes costs others
-        nothing."""
+        self.sender = Sender(link, state.next_session(), state.next_session)
+        self._named: Sender | None = None
         self.lanes: dict[Dest, Lane] = {}
         self.lane_options = LaneOptions(
             options.linger_ms / 1000, options.batch_messages_max,
@@ -79,6 +77,14 @@ class _Parts:
         )  # fmt: skip
         self.room = asyncio.Semaphore(options.under_way_max)
         self.pending: set[asyncio.Future[Receipt]] = set()
+
+    @property
+    def named(self) -> Sender:
+        """For messages that have names before they leave. One that never comes costs those without a name nothing,
+        because these have another session."""
+        if self._named is None:
+            self._named = Sender(self.link, self.state.next_session(), self.state.next_session)
+        return self._named
 
     def lane(self, dest: Dest) -> Lane:
         """Where messages to these groups go."""
@@ -91,8 +97,9 @@ class _Parts:
         """End everything."""
         for lane in self.lanes.values():
             lane.close(CLOSED)
-        for sender in (self.sender, self.named):
-            await sender.close(CLOSED)
+        for sender in (self.sender, self._named):
+            if sender is not None:
+                await sender.close(CLOSED)
         await self.link.close()
         self.state.close()
 
@@ -143,12 +150,12 @@ class Client:
             link = await link_to(self.cluster, self.options.connect_timeout, state.client)
             assert link.welcome is not None, "an open link was welcomed"
             state.use(link.welcome.cluster)
+            self._parts = _Parts(link, state, self.options)
         except BaseException:
             state.close()
             if link is not None:
                 await link.close()
             raise
-        self._parts = _Parts(link, state, self.options)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:

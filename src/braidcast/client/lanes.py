@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from braidcast.client.errors import ClientClosed, NotDelivered, TimedOut
+from braidcast.client.errors import ClientClosed, MessageRefused, NotDelivered, TimedOut
 from braidcast.client.sender import Receipt, Sender
-from braidcast.core.client import MessageId
+from braidcast.core.client import EXPIRED_SESSION, MessageId
 from braidcast.core.topology import Dest
 from braidcast.wire.batches import BATCH_MARGIN_BYTES, MESSAGE_MARGIN_BYTES, packed
 
@@ -143,6 +143,19 @@ class Lane:
 
     def _on_end(self, batch: Sequence[Message], unit: asyncio.Future[Receipt]) -> None:
         self.under_way -= 1
-        for part, message in enumerate(batch):
-            message.end(unit, part)
+        error = unit.exception()
+        if isinstance(error, MessageRefused) and error.why == EXPIRED_SESSION and not error.may_be_delivered:
+            self._put_back(batch)
+        else:
+            for part, message in enumerate(batch):
+                message.end(unit, part)
         self._go_on()
+
+    def _put_back(self, batch: Sequence[Message]) -> None:
+        """They will leave in the session that has begun since."""
+        for message in reversed(batch):
+            if message.done.done():
+                message.on_left(message)
+            else:
+                message.id = None
+                self.waiting.appendleft(message)

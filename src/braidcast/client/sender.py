@@ -10,6 +10,8 @@
    below whatever may still be under way in some group, also if nobody waits for it here: a group that has forgotten
    a message before it delivered it would keep the others waiting for ever. Messages in batches are numbered here, in a
    space of their own, and have a mark of their own.
+5. What was refused and may be delivered all the same would hold that back for good, and a session that the groups have
+   forgotten stays refused: after either, a new session begins.
 """
 
 from __future__ import annotations
@@ -17,13 +19,20 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from braidcast.client.errors import ClientClosed, MessageRefused, NotDelivered, PayloadTooLarge, UnknownGroup
+from braidcast.client.errors import (
+    ClientClosed,
+    MessageRefused,
+    NotDelivered,
+    PayloadTooLarge,
+    StateUnusable,
+    UnknownGroup,
+)
 from braidcast.client.link import Line, Link
 from braidcast.core.ballots import Ballot, leader_of
-from braidcast.core.client import MessageId, Multicast, Redirect, Refused, Reply
+from braidcast.core.client import EXPIRED_SESSION, MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid
@@ -32,6 +41,8 @@ RETRY_S = 0.5
 RETRY_S_MAX = 4.0
 LOOK_S = 0.1
 SEEK_S, SEEK_S_MAX, SEEK_GROWTH = 0.02, 0.25, 1.25
+LEFT_MAX, LEFT_S_MAX = 1000, 10.0
+"""So many refused messages may hold back what is complete, for so long."""
 
 
 class Receipt(NamedTuple):
@@ -73,15 +84,19 @@ def new_session() -> int:
 
 
 class Sender:
-    """One session of one client. Not for several threads."""
+    """One session of one client at a time. Not for several threads."""
 
-    def __init__(self, link: Link, session: int | None = None) -> None:
+    def __init__(
+        self, link: Link, session: int | None = None, next_session: Callable[[], int] | None = None
+    ) -> None:
         self.link = link
         self.session = session if session is not None else new_session()
+        self.next_session = next_session or (lambda: max(new_session(), self.session + 1))
+        """Gives a number that this client has never used."""
         self.units: dict[MessageId, Unit] = {}
         """Those that not all groups have answered, in the order of submission."""
         self.left: dict[MessageId, Unit] = {}
-        """Those that were refused and may be delivered all the same; they are not retried."""
+        """Those of this session that were refused and may be delivered all the same; they are not retried."""
         self.open: dict[int, int] = {}
         """By ascending seq, what this session has named and what is not complete; and the next number in a batch."""
         self.leaders: dict[Group, Pid] = {group: pids[0] for group, pids in enumerate(link.members)}
@@ -110,7 +125,7 @@ class Sender:
         return tuple(sorted(numbers))
 
     def name(self) -> MessageId:
-        """The name of a message that will be submitted, or the groups remember all later ones of this session."""
+        """The name of a message that will be submitted, or the groups remember all later ones of its session."""
         self.seq += 1
         self.open[self.seq] = self.batched
         return MessageId(self.link.client, self.session, self.seq)
@@ -181,10 +196,12 @@ class Sender:
     def _give_up(self, unit: Unit, why: NotDelivered) -> None:
         id = unit.multicast.id
         self.units.pop(id, None)
-        if why.may_be_delivered:
-            self.left[id] = unit
-        elif id.session == self.session:
-            self.open.pop(id.seq, None)
+        if id.session == self.session:
+            if why.may_be_delivered:
+                unit.retry_at = asyncio.get_running_loop().time()  # since when it is left
+                self.left[id] = unit
+            else:
+                self.open.pop(id.seq, None)
         if not unit.done.done():
             unit.done.set_exception(why)
 
@@ -227,6 +244,17 @@ class Sender:
         if unit is not None and not unit.answered:  # one answer proves that it is delivered, whoever refuses a copy
             others = len(unit.multicast.dest) > 1 or unit.copies > 1
             self._give_up(unit, MessageRefused(refused.id, refused.why, may_be_delivered=others))
+            if len(self.left) > LEFT_MAX or (refused.why == EXPIRED_SESSION and refused.id.session == self.session):
+                self._begin_session()
+
+    def _begin_session(self) -> None:
+        """What is under way keeps its names; what was left is not looked after any longer."""
+        try:
+            self.session = self.next_session()
+        except StateUnusable:
+            return  # it cannot be made durable now; the session goes on as it is
+        self.seq = self.batched = 0
+        self.open, self.left = {}, {}
 
     # -- connections -------------------------------------------------------------------------------------------------
 
@@ -269,6 +297,8 @@ class Sender:
             for unit in list(self.units.values()):
                 if unit.retry_at <= now:
                     self._retry(unit, now)
+            if self.left and next(iter(self.left.values())).retry_at <= now - LEFT_S_MAX:
+                self._begin_session()
 
     def _retry(self, unit: Unit, now: float) -> None:
         unit.attempts += 1

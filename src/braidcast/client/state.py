@@ -1,7 +1,7 @@
 """What a client remembers over its restarts: its id, and which sessions it has used.
 
-1. Both are durable before the first message leaves. A session is never used by two lives of a client, however the clock
-   goes, so the numbers of messages begin anew in each and need not be stored.
+1. Both are durable before the first message of a session leaves. No number of a session is ever used twice, however the
+   clock goes, so the numbers of messages begin anew in each and need not be stored.
 2. One client uses a file at a time: a lock beside it says so, and goes with the process.
 """
 
@@ -22,9 +22,6 @@ try:
 except ImportError:  # not a Unix: who starts a client twice there is not told
     fcntl = None  # type: ignore[assignment]
 
-SESSIONS_EACH = 2
-"""One for messages that get their names when they leave, one for those that are named before."""
-
 
 class Remembered(msgspec.Struct, forbid_unknown_fields=True):
     """The file, as JSON."""
@@ -42,21 +39,20 @@ class ClientState:
         self.path = Path(path) if path is not None else None
         self.client: Pid = 0
         self.session = 0
-        """The first of `SESSIONS_EACH` that this life may use."""
+        """The highest that was ever used."""
         self._cluster = ""
         self._lock: int | None = None
 
     def open(self) -> None:
         """Learn who this client is."""
-        self.client, self.session = new_client_id(), new_session()
+        self.client = new_client_id()
         if self.path is None:
             return
         try:
             self._take_lock(self.path)
             if self.path.exists():
                 found = msgspec.json.decode(self.path.read_bytes(), type=Remembered)
-                self.client, self._cluster = found.client, found.cluster
-                self.session = max(self.session, found.session + 1)
+                self.client, self.session, self._cluster = found.client, found.session, found.cluster
         except OSError as error:
             raise StateUnusable(f"{self.path} cannot hold the state of a client: {error.strerror or error}") from None
         except msgspec.MsgspecError as error:
@@ -65,16 +61,24 @@ class ClientState:
             raise StateUnusable(why) from None
 
     def use(self, cluster: str) -> None:
-        """Make durable that this life talks to that cluster in its sessions."""
-        if self.path is None:
-            return
+        """This client talks to that cluster, and to no other."""
         if self._cluster not in ("", cluster):
             raise StateUnusable(f"{self.path} belongs to a client of cluster {self._cluster}, this is {cluster}")
-        data = msgspec.json.encode(Remembered(cluster, self.client, self.session + SESSIONS_EACH - 1))
+        self._cluster = cluster
+
+    def next_session(self) -> int:
+        """A session that this client has never used, and will not use again."""
+        self.session = max(new_session(), self.session + 1)
+        if self.path is not None:
+            self._save(self.path)
+        return self.session
+
+    def _save(self, path: Path) -> None:
+        data = msgspec.json.encode(Remembered(self._cluster, self.client, self.session))
         try:
-            _write_durably(self.path, data)
+            _write_durably(path, data)
         except OSError as error:
-            raise StateUnusable(f"{self.path} cannot be written: {error.strerror or error}") from None
+            raise StateUnusable(f"{path} cannot be written: {error.strerror or error}") from None
 
     def close(self) -> None:
         """Let others use the file."""

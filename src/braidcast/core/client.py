@@ -76,6 +76,10 @@ class Redirect:
     ballot: Ballot
 
 
+EXPIRED_SESSION = "expired session"
+"""Why a message is refused whose session is forgotten: in another session its client is welcome."""
+
+
 @message
 class Refused:
     """`id` will not be ordered on behalf of this submission."""
