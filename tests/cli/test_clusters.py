@@ -33,8 +33,8 @@ def test_up_send_tail_status_down_and_a_history_that_holds(cluster: Path, capsys
     assert run(["tail", *where, "stock", "--no-follow", "--json"]) == 0
     entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [entry["payload"] for entry in entries] == ["one", "two", "three"]
-    assert [entry["index"] for entry in entries] == [1, 2, 3]
-    assert run(["tail", *where, "accounts", "--count", "1", "--after", str(entries[0]["timestamp"])]) == 0
+    assert [(entry["index"], entry["part"]) for entry in entries] == [(1, 0), (1, 1), (2, 0)]
+    assert run(["tail", *where, "accounts", "--count", "1", "--after", entries[0]["checkpoint"]]) == 0
     assert capsys.readouterr().out.split()[-1] == "two"
 
     assert run(["status", *where, "--json"]) == 0

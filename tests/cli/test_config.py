@@ -16,7 +16,7 @@ from braidcast.cli.config import config
 from braidcast.cli.registry import PROTOCOLS, protocol_named
 from braidcast.cluster.config import RELATIONS, SECTIONS, ConfigError, Layout, load_config, parse_config
 from braidcast.cluster.config_text import render_local
-from braidcast.cluster.toml_lines import settings_of
+from braidcast.settings.toml_lines import settings_of
 
 Captured = pytest.CaptureFixture[str]
 REFERENCE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")

@@ -43,8 +43,17 @@ class FakeLink(Link):
             for hear in self.on_connected:
                 hear(line)
 
-    def send(self, to: tuple[int, ...], message: Any) -> None:
+    def lose(self, line: Line) -> None:
+        """The connection of that line ends."""
+        line.connection = None
+        with self.loop.running():
+            for hear in self.on_lost:
+                hear(line)
+        self.loop.settle()
+
+    def send(self, to: tuple[int, ...], message: Any) -> bool:
         self.sent.append((to, message))
+        return all(self.line_of[pid].connection is not None for pid in to)
 
     def say(self, line: Line, message: Any) -> None:
         self.said.append((line.node.name, message))

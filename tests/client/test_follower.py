@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from tests.client.fakes import FakeLink
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import VirtualLoop, VirtualTransport
 
-from braidcast.client.errors import NoLongerKept
-from braidcast.client.follower import LOOK_S, Follower
+from braidcast.client.errors import NoLongerKept, UnknownGroup
+from braidcast.client.follower import AHEAD_BYTES_MAX, Follower
 from braidcast.core.client import MessageId
-from braidcast.core.errors import BraidcastError
 from braidcast.wire.service import Deliveries, JournalEntry, Subscribe, SubscriptionEnded
 
 
@@ -44,7 +43,7 @@ class Stage:
         return [(name, wanted.after) for name, wanted in said if isinstance(wanted, Subscribe)]
 
     def lose(self, line: str) -> None:
-        self.link.lines[line].connection = None
+        self.link.lose(self.link.lines[line])
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def test_follower_goes_on_at_another_replica_where_it_stopped_and_delivers_nothi
     stage.deliver("n1", 1, 2)
     stage.asked()
     stage.lose("n1")
-    stage.loop.advance(2 * LOOK_S)
+    stage.loop.settle()
     assert stage.asked() == [("n2", 2)]
     stage.deliver("n2", 2, 3)
     stage.deliver("n1", 4)
@@ -87,10 +86,10 @@ def test_follower_goes_on_at_another_replica_where_it_stopped_and_delivers_nothi
 def test_replica_that_no_longer_keeps_it_is_not_asked_again(stage: Stage) -> None:
     stage.asked()
     stage.end("n1")
-    stage.loop.advance(2 * LOOK_S)
+    stage.loop.settle()
     assert stage.asked() == [("n2", 0)]
     stage.end("n1")  # late, and not of the one that is asked
-    stage.loop.advance(2 * LOOK_S)
+    stage.loop.settle()
     assert stage.asked() == []
 
 
@@ -98,7 +97,7 @@ def test_nobody_keeps_it_any_longer_is_one_clear_error_that_says_from_where(stag
     stage.deliver("n1", 7)
     for line in ("n1", "n2", "n3"):
         stage.end(line)
-        stage.loop.advance(2 * LOOK_S)
+        stage.loop.settle()
     with pytest.raises(NoLongerKept, match="no replica of group a keeps what follows the timestamp 7"):
         stage.task.result()
 
@@ -107,20 +106,21 @@ def test_replica_that_is_only_out_of_reach_is_waited_for(stage: Stage) -> None:
     stage.end("n1")
     stage.lose("n2")
     stage.lose("n3")
-    stage.loop.advance(20 * LOOK_S)
+    stage.loop.advance(20)
     assert not stage.task.done()
     stage.asked()
     stage.link.connect(stage.link.lines["n3"])
-    stage.loop.advance(2 * LOOK_S)
+    stage.loop.settle()
     assert stage.asked() == [("n3", 0)]
 
 
-def test_connection_that_was_replaced_between_two_looks_is_asked_anew(stage: Stage) -> None:
+def test_connection_that_was_replaced_is_asked_anew(stage: Stage) -> None:
     stage.deliver("n1", 1)
     stage.asked()
-    stage.lose("n1")
+    for line in ("n2", "n3", "n1"):
+        stage.lose(line)
     stage.link.connect(stage.link.lines["n1"])
-    stage.loop.advance(2 * LOOK_S)
+    stage.loop.settle()
     assert stage.asked() == [("n1", 1)]
     stage.deliver("n1", 1, 2)
     assert stage.read == [1, 2]
@@ -132,5 +132,23 @@ def test_entries_of_another_group_are_not_this_one_s(stage: Stage) -> None:
 
 
 def test_group_that_does_not_exist_is_one_clear_error() -> None:
-    with pytest.raises(BraidcastError, match="it has a, b"):
+    with pytest.raises(UnknownGroup, match="it has a, b"):
         Follower(FakeLink(VirtualLoop()), "c")
+
+
+def test_follower_that_is_not_asked_for_more_stops_reading_until_it_is() -> None:
+    loop = VirtualLoop()
+    link = FakeLink(loop)
+    follower = Follower(link, "a")
+    first = loop.create_task(anext(follower))
+    loop.settle()
+    connection = link.lines["n1"].connection
+    assert connection is not None
+    connection.connection_made(VirtualTransport(loop, connection))
+    half = AHEAD_BYTES_MAX // 2
+    for gts in (1, 2, 3):
+        link.answer(Deliveries(0, (JournalEntry(gts, gts, MessageId(1, 1, gts), (0,), bytes(half)),)))
+    assert first.result().gts == 1
+    assert not connection.reading
+    assert loop.run(anext(follower)).gts == 2
+    assert connection.reading

@@ -11,9 +11,9 @@ from tests.client.fakes import CLIENT, FakeLink
 from tests.virtual_loop import VirtualLoop
 
 from braidcast.client.errors import NotDelivered
-from braidcast.client.sender import LOOK_S, RETRY_S, Receipt, Sender
+from braidcast.client.sender import LEFT_S_MAX, LOOK_S, RETRY_S, Receipt, Sender
 from braidcast.core.ballots import ballot
-from braidcast.core.client import MessageId, Multicast, Redirect, Refused, Reply
+from braidcast.core.client import EXPIRED_SESSION, MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
 
 AFTER_TIMEOUT_S = RETRY_S + 2 * LOOK_S
@@ -22,11 +22,11 @@ AFTER_TIMEOUT_S = RETRY_S + 2 * LOOK_S
 class Stage:
     """A sender, its link, and the loop they live on."""
 
-    def __init__(self, *, first_reply: bool = False) -> None:
+    def __init__(self) -> None:
         self.loop = VirtualLoop()
         self.link = FakeLink(self.loop)
         with self.loop.running():
-            self.sender = Sender(self.link, 1, first_reply=first_reply)
+            self.sender = Sender(self.link, 1)
 
     def submit(self, *dest: int) -> asyncio.Future[Receipt]:
         with self.loop.running():
@@ -111,6 +111,50 @@ def test_redirect_repairs_the_leader_and_sends_there_at_once(stage: Stage) -> No
     assert stage.link.taken()[0][0] == (2, 3)
 
 
+def test_redirect_of_one_message_sends_all_that_wait_for_that_group_to_its_leader_at_once(stage: Stage) -> None:
+    for dest in ((0,), (1,), (0, 1), (0, 1)):
+        stage.submit(*dest)
+    stage.reply(4, 0)
+    stage.link.taken()
+    stage.link.answer(Redirect(MessageId(CLIENT, 1, 1), 0, ballot(3, 2)))
+    assert [(to, message.id.seq) for to, message in stage.link.taken()] == [((2,), 1), ((2,), 3)]
+
+
+def test_leader_that_does_not_lead_yet_is_asked_again_soon(stage: Stage) -> None:
+    stage.submit(0)
+    stage.link.answer(Redirect(MessageId(CLIENT, 1, 1), 0, ballot(3, 2)), sender=2)
+    stage.link.taken()
+    stage.link.answer(Redirect(MessageId(CLIENT, 1, 1), 0, ballot(3, 2)), sender=1)
+    stage.loop.advance(2 * LOOK_S)
+    assert stage.link.taken() == []
+    stage.link.answer(Redirect(MessageId(CLIENT, 1, 1), 0, ballot(3, 2)), sender=2)
+    stage.loop.advance(2 * LOOK_S)
+    assert [to for to, _ in stage.link.taken()] == [(0, 1, 2)]
+
+
+def test_while_the_leader_is_out_of_reach_one_message_asks_everybody_who_leads(stage: Stage) -> None:
+    for _ in range(3):
+        stage.submit(0)
+    stage.link.taken()
+    stage.link.lose(stage.link.lines["n1"])
+    stage.loop.advance(0.1)
+    asked = stage.link.taken()
+    assert 3 <= len(asked) <= 5
+    assert {(to, message.id.seq) for to, message in asked} == {((0, 1, 2), 1)}
+    stage.link.answer(Redirect(MessageId(CLIENT, 1, 1), 0, ballot(3, 2)))
+    assert [(to, message.id.seq) for to, message in stage.link.taken()] == [((2,), 1), ((2,), 2), ((2,), 3)]
+    stage.loop.advance(RETRY_S / 2)
+    assert stage.link.taken() == []
+
+
+def test_message_to_a_leader_that_is_out_of_reach_asks_who_leads(stage: Stage) -> None:
+    stage.link.lose(stage.link.lines["n1"])
+    stage.loop.advance(1)
+    assert stage.link.taken() == []
+    stage.submit(0)
+    assert [to for to, _ in stage.link.taken()] == [(0,), (0, 1, 2)]
+
+
 def test_redirect_of_an_older_ballot_is_ignored(stage: Stage) -> None:
     stage.submit(0)
     ((_, first),) = stage.link.taken()
@@ -188,20 +232,50 @@ def test_complete_below_stays_at_the_lowest_that_is_under_way_when_later_ones_en
     assert stage.complete_below() == 6
 
 
-def test_complete_below_does_not_pass_what_was_given_up_until_all_groups_have_answered(stage: Stage) -> None:
-    first, second = stage.submit(0, 1), stage.submit(0)
-    stage.sender.give_up(second)
-    stage.sender.give_up(first)
-    assert stage.complete_below() == 1
-    stage.reply(1, 0)
-    assert stage.complete_below() == 1
-    stage.reply(1, 1)
-    assert stage.complete_below() == 2
+def test_complete_below_does_not_pass_what_only_has_a_name_yet(stage: Stage) -> None:
+    name = stage.sender.name()
+    stage.submit(0)
     stage.reply(2, 0)
-    for seq in range(3, 6):
-        stage.reply(seq, 0)
-    assert stage.complete_below() == 6
-    assert reason(first).why == reason(second).why == "given up"
+    assert stage.complete_below() == 1
+    with stage.loop.running():
+        done = stage.sender.submit((0,), b"payload", id=name)
+        assert stage.sender.submit((0,), b"payload", id=name) is done
+    stage.reply(1, 0)
+    assert stage.complete_below() == 3
+
+
+def test_message_of_an_earlier_session_says_nothing_of_what_was_complete_in_it(stage: Stage) -> None:
+    stage.submit(0)
+    stage.reply(1, 0)
+    stage.link.taken()
+    earlier = MessageId(CLIENT, 0, 7)
+    with stage.loop.running():
+        done = stage.sender.submit((0,), b"payload", id=earlier)
+    assert stage.link.taken() == [((0,), Multicast(earlier, (0,), b"payload", 1))]
+    stage.link.answer(Reply(earlier, 0, 0))
+    assert done.result() == Receipt(earlier, 0)
+
+
+def test_refusal_of_a_message_of_an_earlier_session_says_that_it_may_be_delivered(stage: Stage) -> None:
+    with stage.loop.running():
+        done = stage.sender.submit((0,), b"payload", id=MessageId(CLIENT, 0, 7))
+    stage.link.answer(Refused(MessageId(CLIENT, 0, 7), 0, "expired session"))
+    assert reason(done).may_be_delivered
+
+
+def test_messages_in_batches_are_numbered_and_complete_below_the_lowest_that_is_under_way(stage: Stage) -> None:
+    def numbers(messages: int) -> tuple[int, int, int]:
+        with stage.loop.running():
+            stage.sender.submit((0,), b"", messages)
+        m = stage.link.taken()[-1][1]
+        return m.batch_first, m.batch_count, m.batch_complete_below
+
+    assert [numbers(3), numbers(2), numbers(0), numbers(4)] == [(0, 3, 0), (3, 2, 0), (0, 0, 0), (5, 4, 0)]
+    stage.reply(1, 0)
+    stage.reply(3, 0)
+    assert numbers(1) == (9, 1, 3)
+    stage.reply(2, 0)
+    assert numbers(1) == (10, 1, 5)
 
 
 def test_complete_below_does_not_pass_what_was_refused_while_others_may_have_it(stage: Stage) -> None:
@@ -211,28 +285,28 @@ def test_complete_below_does_not_pass_what_was_refused_while_others_may_have_it(
     assert stage.complete_below() == 1
 
 
-def test_first_reply_ends_the_future_and_the_message_stays_incomplete_until_all_have_answered() -> None:
-    stage = Stage(first_reply=True)
-    done = stage.submit(0, 1)
-    stage.reply(1, 0)
-    assert done.result().timestamp == 1 << 10
-    assert stage.complete_below() == 1
-    stage.loop.advance(AFTER_TIMEOUT_S)
-    assert ((3, 4, 5), MessageId(CLIENT, 1, 1)) in [(to, m.id) for to, m in stage.link.taken()]
-    stage.reply(1, 1)
-    assert stage.complete_below() == 2
-    stage.reply(2, 0)
-    stage.reply(3, 0)
-    stage.close()
-
-
-def test_what_is_given_up_is_not_retried_and_says_that_it_may_be_delivered(stage: Stage) -> None:
-    done = stage.submit(0)
-    stage.sender.give_up(done)
+def test_session_that_the_groups_have_forgotten_is_followed_by_a_new_one(stage: Stage) -> None:
+    stage.submit(1)
+    refused = stage.submit(0)
+    stage.refuse(2, EXPIRED_SESSION)
+    assert not reason(refused).may_be_delivered
     stage.link.taken()
-    stage.loop.advance(60)
-    assert stage.link.taken() == []
-    assert reason(done).may_be_delivered
+    stage.submit(0)
+    ((_, message),) = stage.link.taken()
+    assert message.id.session > 1
+    assert (message.id.seq, message.complete_below) == (1, 1)
+    stage.reply(1, 1)
+    assert [id.session for id in stage.sender.units] == [message.id.session]
+
+
+def test_message_that_may_be_delivered_after_its_refusal_holds_back_one_session_only(stage: Stage) -> None:
+    stage.submit(0, 1).add_done_callback(reason)
+    stage.refuse(1)
+    assert stage.complete_below() == 1
+    stage.loop.advance(LEFT_S_MAX + 2 * LOOK_S)
+    assert stage.sender.session > 1
+    assert stage.complete_below() == 1
+    assert (stage.sender.seq, stage.sender.left) == (1, {})
 
 
 def test_close_ends_every_future_and_stops_retrying(stage: Stage) -> None:
@@ -283,7 +357,7 @@ def test_message_to_nobody_or_to_a_group_that_is_not_there_is_one_clear_error(st
 
 def test_payload_that_no_node_takes_is_not_sent_and_leaves_no_hole(stage: Stage) -> None:
     with stage.loop.running():
-        done = stage.sender.submit((0, 1), bytes(1025))
+        done = stage.sender.submit((0, 1), bytes(1025), id=stage.sender.name())
     assert reason(done).why == "too large: 1,025 bytes, at most 1,024"
     assert not reason(done).may_be_delivered
     assert stage.link.taken() == []

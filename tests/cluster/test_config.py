@@ -23,9 +23,9 @@ from braidcast.cluster.config import (
     load_config,
     parse_config,
 )
-from braidcast.cluster.toml_lines import KeyPath, key_lines, settings_of, toml_key, toml_value
 from braidcast.core.errors import TopologyError
 from braidcast.core.topology import Topology
+from braidcast.settings.toml_lines import KeyPath, key_lines, settings_of, toml_key, toml_value
 
 GOOD = """\
 [cluster]

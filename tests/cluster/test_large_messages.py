@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from braidcast.cli.registry import protocol_named
-from braidcast.client.link import Link
-from braidcast.client.sender import Sender, new_client_id
+from braidcast.client.places import link_to
+from braidcast.client.sender import Sender
 from braidcast.cluster.config import load_config
 from braidcast.cluster.config_text import render_local
-from braidcast.cluster.local import CONFIG, free_ports
+from braidcast.cluster.local import free_ports
+from braidcast.settings import CLUSTER_FILE
 from braidcast.trials.faulty_cluster import FaultyCluster
 from braidcast.trials.proxies import Proxies
 
@@ -22,8 +23,7 @@ COUNT, SIZE = 26, 900_000
 
 async def multicast(faulty: FaultyCluster, nodes: list[str]) -> None:
     """All of them to both groups, acknowledged by both."""
-    link = Link([faulty.config.nodes[name].address for name in nodes], new_client_id())
-    await link.open_within(PATIENCE_S)
+    link = await link_to([faulty.config.nodes[name].address for name in nodes], PATIENCE_S)
     sender = Sender(link)
     async with asyncio.timeout(PATIENCE_S):
         for number in range(COUNT):
@@ -36,8 +36,8 @@ async def multicast(faulty: FaultyCluster, nodes: list[str]) -> None:
 def test_node_that_was_down_for_more_than_a_frame_of_messages_gets_level(tmp_path: Path, away: str) -> None:
     """A follower is sent what it missed; a leader finds another ballot, and is sent the state of that."""
     text = render_local("whitebox", free_ports(3), groups=2, replicas=3, layout="colocated")
-    (tmp_path / CONFIG).write_text(text, encoding="utf-8")
-    config = load_config(tmp_path / CONFIG, protocol_named)
+    (tmp_path / CLUSTER_FILE).write_text(text, encoding="utf-8")
+    config = load_config(tmp_path / CLUSTER_FILE, protocol_named)
     assert config.limits.frame_bytes_max < COUNT * SIZE
     faulty = FaultyCluster(config, Proxies())
 

@@ -13,14 +13,15 @@ import pytest
 
 from braidcast.cli.registry import protocol_named
 from braidcast.client.follower import Follower
-from braidcast.client.link import Link
-from braidcast.client.sender import Sender, new_client_id
+from braidcast.client.places import link_to
+from braidcast.client.sender import Sender
 from braidcast.cluster.config import load_config
 from braidcast.cluster.config_text import render_local
-from braidcast.cluster.local import CONFIG, LocalCluster, free_ports
+from braidcast.cluster.local import LocalCluster, free_ports
 from braidcast.history.raw import event_kinds, seal_raw
 from braidcast.history.store import read_history
 from braidcast.properties.check import check
+from braidcast.settings import CLUSTER_FILE
 from braidcast.trials.faulty_cluster import FaultyCluster
 from braidcast.trials.proxies import Proxies
 
@@ -35,8 +36,8 @@ def cluster_in(folder: Path, durability: str = "disk", groups: int = 2) -> Local
             "cluster.options": {"laggard_entries": 20, "chunk_entries": 7},
         },
     )  # fmt: skip
-    (folder / CONFIG).write_text(text, encoding="utf-8")
-    return LocalCluster(load_config(folder / CONFIG, protocol_named))
+    (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
+    return LocalCluster(load_config(folder / CLUSTER_FILE, protocol_named))
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -58,8 +59,7 @@ def run_node(cluster: LocalCluster, name: str, *arguments: str) -> subprocess.Co
 
 async def multicast(cluster: LocalCluster, count: int, nodes: list[str]) -> None:
     """So many messages to both groups, acknowledged by both; only these nodes are asked."""
-    link = Link([cluster.config.nodes[name].address for name in nodes], new_client_id())
-    await link.open_within(PATIENCE_S)
+    link = await link_to([cluster.config.nodes[name].address for name in nodes], PATIENCE_S)
     sender = Sender(link)
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*[sender.submit((0, 1), f"{n}".encode()) for n in range(count)])
@@ -69,8 +69,7 @@ async def multicast(cluster: LocalCluster, count: int, nodes: list[str]) -> None
 
 async def journal(cluster: LocalCluster, name: str, group: int, count: int) -> list[tuple[int, bytes]]:
     """The first deliveries of a group, as that node has them."""
-    link = Link([cluster.config.nodes[name].address], new_client_id())
-    await link.open_within(PATIENCE_S)
+    link = await link_to([cluster.config.nodes[name].address], PATIENCE_S)
     follower = Follower(link, cluster.config.group_name(group))
     follower.hosts = [link.lines[name]]
     found: list[tuple[int, bytes]] = []
@@ -129,7 +128,7 @@ def test_rejoin_with_data_and_rejoin_of_an_only_replica_are_refused_in_a_line(tm
     alone = tmp_path / "alone"
     alone.mkdir()
     text = render_local("whitebox", free_ports(1), groups=1, replicas=1, layout="colocated")
-    (alone / CONFIG).write_text(text, encoding="utf-8")
-    lonely = run_node(LocalCluster(load_config(alone / CONFIG, protocol_named)), "n1", "--rejoin")
+    (alone / CLUSTER_FILE).write_text(text, encoding="utf-8")
+    lonely = run_node(LocalCluster(load_config(alone / CLUSTER_FILE, protocol_named)), "n1", "--rejoin")
     assert lonely.returncode == 2
     assert "its only replica" in lonely.stderr

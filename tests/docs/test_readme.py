@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.docs.fences import blocks
+
 from braidcast.cli.main import cli
 from braidcast.cli.registry import WHITEBOX
 from braidcast.core.process import Outbox
@@ -15,13 +17,8 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-
-
 def test_the_python_of_the_readme_is_a_process() -> None:
-    (code,) = blocks("python")
+    (code,) = [block for block in blocks(README, "python") if "Process" in block]
     names: dict[str, type] = {}
     exec(compile(code, "README.md", "exec"), names)
     process = names["Echo"](Outbox(0))
@@ -30,7 +27,7 @@ def test_the_python_of_the_readme_is_a_process() -> None:
 
 
 def test_the_scenario_of_the_readme_passes() -> None:
-    (text,) = [block for block in blocks("") if "protocol whitebox\n" in block]
+    (text,) = [block for block in blocks(README, "") if "protocol whitebox\n" in block]
     outcome = run_scenario(parse_scenario(text, "README"), WHITEBOX)
     assert outcome.ok, outcome.unmet
     assert not outcome.violations

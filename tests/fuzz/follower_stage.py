@@ -15,6 +15,7 @@ from braidcast.client.follower import Follower
 from braidcast.client.link import Link
 from braidcast.client.sender import Sender
 from braidcast.cluster.config import ClusterConfig
+from braidcast.wire.batches import messages_of
 from braidcast.wire.handshake import HANDSHAKE, GroupInfo, NodeInfo, Welcome
 
 DESTS = ((0,), (0, 1), (1,), (0, 1))
@@ -73,6 +74,8 @@ class ClientStage:
             async for entry in self.follower:
                 assert not self.entries or entry.gts > self.entries[-1].gts, "an entry twice, or out of order"
                 self.entries.append(entry)
+                parts = [part for part, _ in messages_of(entry)]
+                assert parts == sorted(set(parts)), "a message twice, or out of order"
         except NoLongerKept:
             return
 

@@ -102,13 +102,11 @@ async def work(sender: Sender, follower: Follower, link: Link, count: int) -> No
     """Messages to one group and to both, and what else clients ask for."""
     for name in link.lines:
         link.say(link.lines[name], StatusWanted())
-    entries = follower.__aiter__()
     for number in range(count):
         dest = ((0,), (0, 1), (1,), (0, 1))[number % 4]
-        batch = (number, 2, 0) if number % 3 == 0 else (0, 0, 0)
-        await sender.submit(dest, b"message %d" % number, batch=batch)
+        await sender.submit(dest, b"message %d" % number, 2 if number % 3 == 0 else 0)
         if 0 in dest:
-            await entries.__anext__()
+            await anext(follower)
 
 
 @cache

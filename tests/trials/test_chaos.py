@@ -13,7 +13,7 @@ import pytest
 from braidcast.cli.main import run
 from braidcast.cli.registry import protocol_named
 from braidcast.cluster.config import load_config
-from braidcast.cluster.local import CONFIG
+from braidcast.settings import CLUSTER_FILE
 from braidcast.trials.chaos import BLACKOUT, CLIENT_DEATH, KILL, PARTITION, PAUSE, RESTART, ChaosPlan, run_chaos
 from braidcast.trials.faulty_cluster import FaultyCluster
 from braidcast.trials.verdict import judge
@@ -50,7 +50,7 @@ def test_judge_finds_what_is_missing_on_a_disk_and_journals_that_differ(tmp_path
     calm = replace(SHORT, minutes=0.05, weights=((CLIENT_DEATH, 1),))
     result = asyncio.run(run_chaos(calm, tmp_path, lambda *_: None))
     assert result.found == []
-    config = load_config(tmp_path / CONFIG, protocol_named)
+    config = load_config(tmp_path / CLUSTER_FILE, protocol_named)
     folder = config.journal_folder("n2", "g1")
     shutil.rmtree(folder)
     folder.mkdir()

@@ -19,8 +19,9 @@ from braidcast.cli.progress import Progress
 from braidcast.cli.registry import WHITEBOX, protocol_named
 from braidcast.cluster.config import ClusterConfig, Layout, load_config
 from braidcast.cluster.config_text import render_local
-from braidcast.cluster.local import CONFIG, free_ports
+from braidcast.cluster.local import free_ports
 from braidcast.core.topology import Topology
+from braidcast.settings import CLUSTER_FILE
 from braidcast.simulator.collector import collect_run, collector_paused
 from braidcast.simulator.delays import Uniform
 from braidcast.simulator.judge import simulate_and_judge
@@ -165,8 +166,8 @@ def throwaway_cluster(layout: Layout, settings: dict[str, dict[str, str | int]])
     ports = free_ports(GROUPS * REPLICAS if layout == "spread" else REPLICAS)
     text = render_local(WHITEBOX.name, ports, groups=GROUPS, replicas=REPLICAS, layout=layout, settings=settings)
     try:
-        (folder / CONFIG).write_text(text, encoding="utf-8")
-        yield load_config(folder / CONFIG, protocol_named)
+        (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
+        yield load_config(folder / CLUSTER_FILE, protocol_named)
     finally:
         rmtree(folder)
 

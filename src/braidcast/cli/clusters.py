@@ -12,15 +12,13 @@ import click
 from braidcast.cli.arguments import json_argument, print_json, print_table
 from braidcast.cli.registry import protocol_named
 from braidcast.client.errors import ClusterUnreachable
-from braidcast.client.link import Link
-from braidcast.client.sender import new_client_id
 from braidcast.client.status import ANSWER_S, NodeStatus, groups_with_leader, statuses
 from braidcast.cluster.config import ClusterConfig, ConfigError, load_config
 from braidcast.cluster.config_text import render_local
-from braidcast.cluster.local import CONFIG, LocalCluster, LocalClusterError, free_ports
+from braidcast.cluster.local import LocalCluster, LocalClusterError, free_ports
 from braidcast.core.errors import BraidcastError
-from braidcast.core.topology import Pid
 from braidcast.history.raw import RAW, event_kinds, seal_raw
+from braidcast.settings import CLUSTER_FILE
 
 DATA = Path("braidcast-data")
 LEADERS_S = 10.0
@@ -38,7 +36,7 @@ def cluster_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 def config_at(path: Path) -> ClusterConfig:
     """The configuration in a file, or in the directory of a local cluster."""
     if path.is_dir():
-        path = path / CONFIG
+        path = path / CLUSTER_FILE
     if not path.exists():
         raise LocalClusterError(f"there is no cluster at {path}: start one with `braidcast up`, or give --cluster FILE")
     return load_config(path, protocol_named)
@@ -47,14 +45,6 @@ def config_at(path: Path) -> ClusterConfig:
 def run_client(work: Coroutine[Any, Any, T]) -> T:
     """Run what a client does."""
     return asyncio.run(work)
-
-
-async def open_link(config: ClusterConfig, client: Pid | None = None) -> Link:
-    """Connect to a cluster."""
-    addresses = [node.address for node in config.nodes.values()]
-    link = Link(addresses, client if client is not None else new_client_id(), config.name)
-    await link.open()
-    return link
 
 
 async def ask_all(config: ClusterConfig, wait_s: float = ANSWER_S) -> list[NodeStatus]:
@@ -103,7 +93,7 @@ def up(
       braidcast up
       braidcast up --groups accounts,stock --replicas 3 --data /tmp/shop
     """
-    file = data / CONFIG
+    file = data / CLUSTER_FILE
     if not file.exists():
         names: int | list[str] = int(groups) if groups.isdecimal() else [name.strip() for name in groups.split(",")]
         count = (names if isinstance(names, int) else len(names)) * (replicas if layout == "spread" else 1)

@@ -10,8 +10,8 @@ import click
 from braidcast.cli.arguments import json_argument, print_json, print_table, protocol_argument
 from braidcast.cli.registry import protocol_named
 from braidcast.cluster.config import SECTIONS, ClusterConfig, ConfigError, load_config
-from braidcast.cluster.toml_lines import settings_of, toml_value
 from braidcast.core.protocol import Protocol
+from braidcast.settings.toml_lines import settings_of, toml_value
 
 PROBLEMS = 2
 

@@ -11,14 +11,13 @@ from pathlib import Path
 import click
 
 from braidcast.cli.arguments import json_argument
-from braidcast.cli.clusters import cluster_argument, config_at, open_link, run_client
+from braidcast.cli.clusters import cluster_argument, run_client
+from braidcast.client.client import Client
 from braidcast.client.errors import NotDelivered
-from braidcast.client.follower import Follower
-from braidcast.client.sender import Sender
+from braidcast.client.subscriber import Delivery, Subscriber
 from braidcast.core.timestamps import show_timestamp
-from braidcast.wire.service import JournalEntry
 
-QUIET_S = 0.3
+FIRST_S, QUIET_S = 2.0, 0.3
 
 
 @click.command()
@@ -43,39 +42,31 @@ def send(path: Path, groups: str, timeout_s: float, as_json: bool, messages: tup
 
 
 async def _send(path: Path, groups: list[str], payloads: list[bytes], timeout_s: float, as_json: bool) -> int:
-    link = await open_link(config_at(path))
     status = 0
-    try:
-        sender = Sender(link)
-        dest = sender.dest(groups)
-        pending = [sender.submit(dest, payload) for payload in payloads]
-        await asyncio.wait(pending, timeout=timeout_s)
-        await sender.close(f"no answer from all groups within {timeout_s:g} s")
-        for future in pending:
-            try:
-                receipt = future.result()
-            except NotDelivered as error:
+    async with Client.connect(path, timeout=timeout_s) as client:
+        sends = [client.multicast(payload, groups) for payload in payloads]
+        for end in await asyncio.gather(*sends, return_exceptions=True):
+            if isinstance(end, NotDelivered):
                 status = 1
-                may = "it may still be delivered" if error.may_be_delivered else "it will not be delivered"
-                click.echo(f"braidcast: {error}: {may}", err=True)
-                continue
-            if as_json:
-                click.echo(json.dumps({"id": str(receipt.id), "timestamp": receipt.timestamp}))
+                may = "it may still be delivered" if end.may_be_delivered else "it will not be delivered"
+                click.echo(f"braidcast: {end}: {may}", err=True)
+            elif isinstance(end, BaseException):
+                raise end
+            elif as_json:
+                click.echo(json.dumps({"id": str(end.id), "part": end.part, "timestamp": end.timestamp}))
             else:
-                click.echo(f"{receipt.id} delivered at {show_timestamp(receipt.timestamp)}")
-    finally:
-        await link.close()
+                click.echo(f"{end.id}{f'+{end.part}' * bool(end.part)} delivered at {show_timestamp(end.timestamp)}")
     return status
 
 
 @click.command()
 @cluster_argument
-@click.option("--after", type=int, default=0, help="A timestamp: begin after it.")
+@click.option("--after", default="", metavar="CHECKPOINT", help="Begin after it: a checkpoint, or a timestamp.")
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--no-follow", is_flag=True, help="Stop when there is nothing more.")
 @json_argument
 @click.argument("group")
-def tail(path: Path, after: int, count: int | None, no_follow: bool, as_json: bool, group: str) -> None:
+def tail(path: Path, after: str, count: int | None, no_follow: bool, as_json: bool, group: str) -> None:
     """Print what a group delivers, in its order, from the beginning or after a timestamp, and go on as it happens.
 
     \b
@@ -86,29 +77,24 @@ def tail(path: Path, after: int, count: int | None, no_follow: bool, as_json: bo
     run_client(_tail(path, group, after, count, no_follow, as_json))
 
 
-async def _tail(path: Path, group: str, after: int, count: int | None, no_follow: bool, as_json: bool) -> None:
-    link = await open_link(config_at(path))
-    try:
-        entries = aiter(Follower(link, group, after))
+async def _tail(path: Path, group: str, after: str, count: int | None, no_follow: bool, as_json: bool) -> None:
+    async with Subscriber.connect(path, group=group, after=after) as deliveries:
         shown = 0
         with suppress(TimeoutError):
             while count is None or shown < count:
-                wait_s = 2.0 if not shown else QUIET_S
-                entry = await (asyncio.wait_for(anext(entries), wait_s) if no_follow else anext(entries))
-                click.echo(_show(entry, link.groups, as_json))
+                async with asyncio.timeout((QUIET_S if shown else FIRST_S) if no_follow else None):
+                    delivery = await anext(deliveries)
+                click.echo(_show(delivery, as_json))
                 shown += 1
-    finally:
-        await link.close()
 
 
-def _show(entry: JournalEntry, groups: dict[str, int], as_json: bool) -> str:
-    names = [name for name, number in groups.items() if number in entry.dest]
+def _show(delivery: Delivery, as_json: bool) -> str:
+    names, payload = sorted(delivery.destinations), delivery.payload.decode(errors="backslashreplace")
     if as_json:
         return json.dumps(
             {
-                "index": entry.index, "timestamp": entry.gts, "id": str(entry.id), "to": names,
-                "payload": entry.payload.decode(errors="backslashreplace"),
+                "index": delivery.index, "part": delivery.part, "timestamp": delivery.timestamp,
+                "id": str(delivery.id), "to": names, "payload": payload, "checkpoint": str(delivery.checkpoint),
             }
         )  # fmt: skip
-    payload = entry.payload.decode(errors="backslashreplace")
-    return f"{entry.index:>6}  {show_timestamp(entry.gts):>10}  {','.join(names)}  {payload}"
+    return f"{delivery.index:>6}  {show_timestamp(delivery.timestamp):>10}  {','.join(names)}  {payload}"

@@ -15,6 +15,7 @@ from braidcast.client.errors import ClusterUnreachable
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
 from braidcast.core.topology import Group, Pid
+from braidcast.settings.toml_lines import host_and_port, parse_address
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
 from braidcast.wire.handshake import (
@@ -34,7 +35,6 @@ PAUSE_S_MIN, PAUSE_S_MAX = 0.02, 1.0
 PULSE_S = 1.0
 SILENT_PULSES_MAX = 5
 BUFFER_BYTES_MAX = 256 << 20
-PORT_MAX, PORT_DIGITS_MAX = 65535, 5
 
 
 class Line:
@@ -65,12 +65,15 @@ class Link:
         self.welcome: Welcome | None = None
         self._listeners: dict[type, list[Listener]] = {}
         self.on_connected: list[Callable[[Line], None]] = []
+        self.on_lost: list[Callable[[Line], None]] = []
+        """Called with the line whose connection has ended."""
         self._tasks: list[asyncio.Task[None]] = []
         self._dirty: dict[Line, None] = {}
 
     async def open(self) -> None:
         """Find the cluster, and begin to keep connections to all of its nodes."""
         troubles = []
+        is_final = True
         for address in self.addresses:
             line = Line(NodeInfo("", address, ()))
             try:
@@ -78,12 +81,14 @@ class Link:
                 self._learn(welcome)
             except (OSError, TimeoutError, BraidcastError) as error:
                 troubles.append(f"{address}: {str(error) or 'no answer in time'}")
+                is_final &= isinstance(error, ClusterUnreachable) and error.is_final
                 continue
             first = self.lines[welcome.node]
             self._use(connection, first)
             break
         else:
-            raise ClusterUnreachable(f"no node answers ({'; '.join(troubles)}): are the nodes running?")
+            why = f"no node answers ({'; '.join(troubles)}): are the nodes running?"
+            raise ClusterUnreachable(why, is_final=is_final)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep(line)) for line in self.lines.values()]
         self._tasks.append(loop.create_task(self._pulse()))
@@ -94,8 +99,8 @@ class Link:
         while True:
             try:
                 return await self.open()
-            except ClusterUnreachable:
-                if asyncio.get_running_loop().time() > deadline:
+            except ClusterUnreachable as error:
+                if error.is_final or asyncio.get_running_loop().time() > deadline:
                     raise
             await asyncio.sleep(PAUSE_S_MIN)
 
@@ -116,6 +121,7 @@ class Link:
 
     async def close(self) -> None:
         """End all connections."""
+        self.on_lost.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -129,28 +135,31 @@ class Link:
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
-    def send(self, to: tuple[Pid, ...], message: Any) -> None:
-        """To processes; those whose node is not connected do not get it. Leaves with the next turn of the loop."""
+    def send(self, to: tuple[Pid, ...], message: Any) -> bool:
+        """To processes; those whose node is not connected do not get it: whether all are.
+
+        Leaves with the next turn of the loop.
+        """
         if len(to) == 1:
-            self._put(self.line_of[to[0]], to, message)
-            return
+            return self._put(self.line_of[to[0]], to, message)
         by_line: dict[Line, list[Pid]] = {}
         for pid in to:
             by_line.setdefault(self.line_of[pid], []).append(pid)
-        for line, pids in by_line.items():
-            self._put(line, tuple(pids), message)
+        reached = [self._put(line, tuple(pids), message) for line, pids in by_line.items()]
+        return all(reached)
 
     def say(self, line: Line, message: Any) -> None:
         """To a node itself."""
         self._put(line, (), message)
 
-    def _put(self, line: Line, to: tuple[Pid, ...], message: Any) -> None:
+    def _put(self, line: Line, to: tuple[Pid, ...], message: Any) -> bool:
         if line.connection is None:
-            return
+            return False
         if not self._dirty:
             asyncio.get_running_loop().call_soon(self._flush)
         line.outgoing.append((self.client, to, message))
         self._dirty[line] = None
+        return True
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, {}
@@ -223,7 +232,9 @@ class Link:
             connection.reader.body_bytes_max = said.frame_bytes_max
             return said, connection
         connection.end("turned away")
-        raise ClusterUnreachable(said.why if isinstance(said, TurnedAway) else "what answers is no node of braidcast")
+        if isinstance(said, TurnedAway):
+            raise ClusterUnreachable(said.why, is_final=said.final)
+        raise ClusterUnreachable("what answers is no node of braidcast")
 
     def _use(self, connection: Connection, line: Line) -> None:
         line.connection = connection
@@ -239,6 +250,8 @@ class Link:
             line.trouble = why
             line.outgoing.clear()
             line.ended.set()
+            for hear in self.on_lost:
+                hear(line)
 
     def _on_body(self, line: Line, body: bytes) -> None:
         try:
@@ -261,7 +274,8 @@ class Link:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdecimal() or len(port) > PORT_DIGITS_MAX or int(port) > PORT_MAX:
-        raise ClusterUnreachable(f"{address!r} is not an address: write host:port")
-    return host.strip("[]"), int(port)
+    try:
+        return host_and_port(parse_address(address))
+    except ValueError as error:
+        why = str(error) or f"{address!r} is not an address: write host:port"
+        raise ClusterUnreachable(why, is_final=True) from None

@@ -2,11 +2,16 @@
 
 1. A message goes to the leader of each destination group as far as the sender knows; replies and redirects repair what
    it knows. After a time-out it goes to all members of the groups that have not answered.
-2. A reply from a group means that the group delivered the message, and that every other destination will. The receipt
+2. When a group has another leader, all that waits for the group goes there at once. While the leader's node cannot be
+   reached, one message asks all members again and again, until one of them says who leads now.
+3. A reply from a group means that the group delivered the message, and that every other destination will. The receipt
    comes when all destination groups have answered.
-3. What the sender says of itself (`complete_below`) lets the groups forget what nobody will ask for again. So it stays
+4. What the sender says of itself (`complete_below`) lets the groups forget what nobody will ask for again. So it stays
    below whatever may still be under way in some group, also if nobody waits for it here: a group that has forgotten
-   a message before it delivered it would keep the others waiting for ever.
+   a message before it delivered it would keep the others waiting for ever. Messages in batches are numbered here, in a
+   space of their own, and have a mark of their own.
+5. What was refused and may be delivered all the same would hold that back for good, and a session that the groups have
+   forgotten stays refused: after either, a new session begins.
 """
 
 from __future__ import annotations
@@ -14,13 +19,20 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from braidcast.client.errors import NotDelivered
+from braidcast.client.errors import (
+    ClientClosed,
+    MessageRefused,
+    NotDelivered,
+    PayloadTooLarge,
+    StateUnusable,
+    UnknownGroup,
+)
 from braidcast.client.link import Line, Link
 from braidcast.core.ballots import Ballot, leader_of
-from braidcast.core.client import MessageId, Multicast, Redirect, Refused, Reply
+from braidcast.core.client import EXPIRED_SESSION, MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid
@@ -28,6 +40,9 @@ from braidcast.core.topology import Dest, Group, Pid
 RETRY_S = 0.5
 RETRY_S_MAX = 4.0
 LOOK_S = 0.1
+SEEK_S, SEEK_S_MAX, SEEK_GROWTH = 0.02, 0.25, 1.25
+LEFT_MAX, LEFT_S_MAX = 1000, 10.0
+"""So many refused messages may hold back what is complete, for so long."""
 
 
 class Receipt(NamedTuple):
@@ -36,6 +51,8 @@ class Receipt(NamedTuple):
     id: MessageId
     timestamp: Timestamp
     """Orders it among all messages; 0 if the groups no longer remember."""
+    part: int = 0
+    """Its place among those that have the same timestamp because they travelled in one batch."""
 
 
 class Unit:
@@ -51,46 +68,76 @@ class Unit:
         self.copies = 1
         """How often it was sent to some group at most: of several, one may be refused and another ordered."""
 
+    def waits_for(self, group: Group) -> bool:
+        """Whether this group has to answer yet."""
+        return group in self.multicast.dest and group not in self.answered
+
 
 def new_client_id() -> Pid:
     """A name that no other client has."""
     return secrets.randbits(62) | 1 << 62
 
 
-class Sender:
-    """One session of one client. Not for several threads."""
+def new_session() -> int:
+    """A number that is above those of earlier sessions, as the clock goes."""
+    return time.time_ns() // 1_000_000
 
-    def __init__(self, link: Link, session: int | None = None, *, first_reply: bool = False) -> None:
+
+class Sender:
+    """One session of one client at a time. Not for several threads."""
+
+    def __init__(
+        self, link: Link, session: int | None = None, next_session: Callable[[], int] | None = None
+    ) -> None:
         self.link = link
-        self.session = session if session is not None else time.time_ns() // 1_000_000
-        self.first_reply = first_reply
-        """One reply is proof enough: do not wait for the other groups."""
+        self.session = session if session is not None else new_session()
+        self.next_session = next_session or (lambda: max(new_session(), self.session + 1))
+        """Gives a number that this client has never used."""
         self.units: dict[MessageId, Unit] = {}
-        """Those that not all groups have answered, lowest seq first."""
+        """Those that not all groups have answered, in the order of submission."""
         self.left: dict[MessageId, Unit] = {}
-        """The same for those that are given up; they are not retried."""
+        """Those of this session that were refused and may be delivered all the same; they are not retried."""
+        self.open: dict[int, int] = {}
+        """By ascending seq, what this session has named and what is not complete; and the next number in a batch."""
         self.leaders: dict[Group, Pid] = {group: pids[0] for group, pids in enumerate(link.members)}
         self.ballots: dict[Group, Ballot] = {}
         self.seq = 0
+        self.batched = 0
+        """How many messages it has put into batches."""
         self.retries = 0
+        self._seeking: dict[Group, asyncio.TimerHandle] = {}
+        """Groups whose leader's node cannot be reached."""
         link.listen(Reply, self._on_reply)
         link.listen(Redirect, self._on_redirect)
         link.listen(Refused, self._on_refused)
         link.on_connected.append(self._on_connected)
+        link.on_lost.append(self._on_lost)
         self._looking = asyncio.get_running_loop().create_task(self._look())
 
     def dest(self, groups: Iterable[str]) -> Dest:
         """Names of groups as destinations."""
-        numbers = []
+        known = self.link.groups
+        numbers = set()
         for name in groups:
-            if name not in self.link.groups:
-                known = ", ".join(self.link.groups)
-                raise BraidcastError(f"there is no group {name!r} in this cluster: it has {known}")
-            numbers.append(self.link.groups[name])
-        return tuple(sorted(set(numbers)))
+            if name not in known:
+                raise UnknownGroup(f"there is no group {name!r} in this cluster: it has {', '.join(known)}")
+            numbers.add(known[name])
+        return tuple(sorted(numbers))
 
-    def submit(self, dest: Dest, payload: bytes, *, batch: tuple[int, int, int] = (0, 0, 0)) -> asyncio.Future[Receipt]:
-        """Multicast; the future ends with a receipt, or with `NotDelivered`."""
+    def name(self) -> MessageId:
+        """The name of a message that will be submitted, or the groups remember all later ones of its session."""
+        self.seq += 1
+        self.open[self.seq] = self.batched
+        return MessageId(self.link.client, self.session, self.seq)
+
+    def submit(
+        self, dest: Dest, payload: bytes, messages: int = 0, id: MessageId | None = None
+    ) -> asyncio.Future[Receipt]:
+        """Multicast, a batch of so many `messages` perhaps; the future ends with a receipt, or with `NotDelivered`.
+
+        With an `id` it is a message that has its name already, maybe from an earlier life of the client. A message of
+        that name that is under way is the same one.
+        """
         leaders = self.leaders
         try:
             to = tuple([leaders[group] for group in dest])
@@ -98,52 +145,65 @@ class Sender:
             raise BraidcastError(f"there is no group number {error} in this cluster") from None
         if not to:
             raise BraidcastError("a message needs at least one group to go to")
-        self.seq += 1
+        if id is not None and (unit := self.units.get(id)) is not None:
+            return unit.done
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Receipt] = loop.create_future()
-        lowest = next(iter(self.units)).seq if self.units else self.seq
-        if self.left:
-            lowest = min(lowest, next(iter(self.left)).seq)
-        multicast = Multicast(MessageId(self.link.client, self.session, self.seq), dest, payload, lowest, *batch)
         if self.link.welcome is not None and len(payload) > self.link.welcome.payload_bytes_max:
             why = f"too large: {len(payload):,} bytes, at most {self.link.welcome.payload_bytes_max:,}"
-            done.set_exception(NotDelivered(multicast.id, why, may_be_delivered=False))
+            if id is not None and id.session == self.session:
+                self.open.pop(id.seq, None)
+            done.set_exception(PayloadTooLarge(id, why, may_be_delivered=False))
             return done
-        self.units[multicast.id] = Unit(multicast, done, loop.time() + RETRY_S)
-        self.link.send(to, multicast)
+        multicast = self._multicast(id or self.name(), dest, payload, messages)
+        unit = self.units[multicast.id] = Unit(multicast, done, loop.time() + RETRY_S)
+        if multicast.id.session != self.session:
+            unit.copies += 1  # an earlier life may have sent it, too
+        if not self.link.send(to, multicast):
+            for group in dest:
+                self._seek(group)
         return done
+
+    def _multicast(self, id: MessageId, dest: Dest, payload: bytes, messages: int) -> Multicast:
+        if id.session != self.session:
+            return Multicast(id, dest, payload)  # of another life, of which nothing is known here
+        if id.seq not in self.open:  # it is complete, and the groups will say so
+            return Multicast(id, dest, payload)
+        lowest, lowest_batched = next(iter(self.open.items()))
+        if not messages:
+            return Multicast(id, dest, payload, lowest)
+        first = self.batched
+        self.batched += messages
+        return Multicast(id, dest, payload, lowest, first, messages, lowest_batched)
 
     async def close(self, why: str = "the sender was closed") -> None:
         """What is still under way may or may not be delivered."""
         self._looking.cancel()
+        for timer in self._seeking.values():
+            timer.cancel()
         for unit in list(self.units.values()):
-            self._finish(unit, NotDelivered(unit.multicast.id, why, may_be_delivered=True))
+            self._give_up(unit, ClientClosed(unit.multicast.id, why, may_be_delivered=True))
 
-    def give_up(self, done: asyncio.Future[Receipt]) -> None:
-        """Stop trying; the message may or may not be delivered."""
-        for unit in list(self.units.values()):
-            if unit.done is done:
-                self._finish(unit, NotDelivered(unit.multicast.id, "given up", may_be_delivered=True))
+    def _complete(self, unit: Unit) -> None:
+        id = unit.multicast.id
+        self.units.pop(id, None)
+        self.left.pop(id, None)
+        if id.session == self.session:
+            self.open.pop(id.seq, None)
+        if not unit.done.done():
+            unit.done.set_result(Receipt(id, unit.gts))
 
-    def _finish(self, unit: Unit, outcome: Receipt | NotDelivered) -> None:
-        if isinstance(outcome, NotDelivered) or len(unit.answered) == len(unit.multicast.dest):
-            self.units.pop(unit.multicast.id, None)
-            self.left.pop(unit.multicast.id, None)
-        if isinstance(outcome, NotDelivered) and outcome.may_be_delivered:
-            self._leave(unit)
-        if unit.done.done():
-            return
-        if isinstance(outcome, NotDelivered):
-            unit.done.set_exception(outcome)
-        else:
-            unit.done.set_result(outcome)
-
-    def _leave(self, unit: Unit) -> None:
-        """Keep `left` in order, whatever the order in which messages are given up."""
-        in_order = not self.left or next(reversed(self.left)) < unit.multicast.id
-        self.left[unit.multicast.id] = unit
-        if not in_order:
-            self.left = dict(sorted(self.left.items()))
+    def _give_up(self, unit: Unit, why: NotDelivered) -> None:
+        id = unit.multicast.id
+        self.units.pop(id, None)
+        if id.session == self.session:
+            if why.may_be_delivered:
+                unit.retry_at = asyncio.get_running_loop().time()  # since when it is left
+                self.left[id] = unit
+            else:
+                self.open.pop(id.seq, None)
+        if not unit.done.done():
+            unit.done.set_exception(why)
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
@@ -153,8 +213,8 @@ class Sender:
             return
         unit.answered.add(reply.group)
         unit.gts = max(unit.gts, reply.gts)
-        if self.first_reply or len(unit.answered) == len(unit.multicast.dest):
-            self._finish(unit, Receipt(reply.id, unit.gts))
+        if len(unit.answered) == len(unit.multicast.dest):
+            self._complete(unit)
 
     def _on_redirect(self, line: Line, sender: Pid, redirect: Redirect) -> None:
         group, leader = redirect.group, leader_of(redirect.ballot)
@@ -163,27 +223,70 @@ class Sender:
         if redirect.ballot < self.ballots.get(group, 0):
             return
         self.ballots[group] = redirect.ballot
-        if self.leaders[group] == leader:
-            return
+        if self.leaders[group] != leader:
+            self._follow(group, leader)
+        elif sender == leader and (unit := self.units.get(redirect.id)) is not None:
+            unit.retry_at = min(unit.retry_at, asyncio.get_running_loop().time() + SEEK_S)  # it does not lead yet
+
+    def _follow(self, group: Group, leader: Pid) -> None:
+        """Another one leads: what was sent to the one before may be lost."""
         self.leaders[group] = leader
-        unit = self.units.get(redirect.id)
-        if unit is not None and group in unit.multicast.dest and group not in unit.answered:
-            unit.copies += 1
-            self.link.send((leader,), unit.multicast)
+        retry_at = asyncio.get_running_loop().time() + RETRY_S
+        for unit in self.units.values():
+            if unit.waits_for(group):
+                unit.copies += 1
+                unit.retry_at = retry_at
+                self.link.send((leader,), unit.multicast)
+        self._seek(group)
 
     def _on_refused(self, line: Line, sender: Pid, refused: Refused) -> None:
         unit = self.units.get(refused.id)
         if unit is not None and not unit.answered:  # one answer proves that it is delivered, whoever refuses a copy
             others = len(unit.multicast.dest) > 1 or unit.copies > 1
-            self._finish(unit, NotDelivered(refused.id, refused.why, may_be_delivered=others))
+            self._give_up(unit, MessageRefused(refused.id, refused.why, may_be_delivered=others))
+            if len(self.left) > LEFT_MAX or (refused.why == EXPIRED_SESSION and refused.id.session == self.session):
+                self._begin_session()
+
+    def _begin_session(self) -> None:
+        """What is under way keeps its names; what was left is not looked after any longer."""
+        try:
+            self.session = self.next_session()
+        except StateUnusable:
+            return  # it cannot be made durable now; the session goes on as it is
+        self.seq = self.batched = 0
+        self.open, self.left = {}, {}
+
+    # -- connections -------------------------------------------------------------------------------------------------
+
+    def _led_from(self, line: Line) -> list[Group]:
+        return [group for group, leader in self.leaders.items() if leader in line.node.pids]
 
     def _on_connected(self, line: Line) -> None:
         """What went to that node may be lost: ask again soon."""
         soon = asyncio.get_running_loop().time()
-        here = {group for group, leader in self.leaders.items() if leader in line.node.pids}
+        here = set(self._led_from(line))
         for unit in self.units.values():
             if not here.isdisjoint(unit.multicast.dest):
                 unit.retry_at = min(unit.retry_at, soon)
+
+    def _on_lost(self, line: Line) -> None:
+        for group in self._led_from(line):
+            self._seek(group)
+
+    def _seek(self, group: Group, pause_s: float = SEEK_S) -> None:
+        """Ask for the leader of a group, if it cannot be reached and something waits for it."""
+        if group in self._seeking or self.link.line_of[self.leaders[group]].connection is not None:
+            return
+        unit = next((unit for unit in self.units.values() if unit.waits_for(group)), None)
+        if unit is not None:
+            unit.copies += 1
+            self.link.send(self.link.members[group], unit.multicast)
+            loop = asyncio.get_running_loop()
+            self._seeking[group] = loop.call_later(pause_s, self._seek_again, group, pause_s * SEEK_GROWTH)
+
+    def _seek_again(self, group: Group, pause_s: float) -> None:
+        del self._seeking[group]
+        self._seek(group, min(pause_s, SEEK_S_MAX))
 
     # -- retries -----------------------------------------------------------------------------------------------------
 
@@ -194,6 +297,8 @@ class Sender:
             for unit in list(self.units.values()):
                 if unit.retry_at <= now:
                     self._retry(unit, now)
+            if self.left and next(iter(self.left.values())).retry_at <= now - LEFT_S_MAX:
+                self._begin_session()
 
     def _retry(self, unit: Unit, now: float) -> None:
         unit.attempts += 1
@@ -203,5 +308,3 @@ class Sender:
         members = self.link.members
         missing = [group for group in unit.multicast.dest if group not in unit.answered]
         self.link.send(tuple([pid for group in missing for pid in members[group]]), unit.multicast)
-
-

@@ -20,7 +20,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from braidcast.cluster.toml_lines import (
+from braidcast.core.errors import BraidcastError, OptionError, TopologyError
+from braidcast.core.protocol import Protocol
+from braidcast.core.topology import Group, Pid, Pids, Topology
+from braidcast.settings.toml_lines import (
     Choice,
     KeyPath,
     Reading,
@@ -39,9 +42,6 @@ from braidcast.cluster.toml_lines import (
     toml_key,
     toml_value,
 )
-from braidcast.core.errors import BraidcastError, OptionError, TopologyError
-from braidcast.core.protocol import Protocol
-from braidcast.core.topology import Group, Pid, Pids, Topology
 
 Durability = Literal["disk", "memory"]
 HistoryDetail = Literal["order", "everything"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from braidcast.cluster.config import Layout
-from braidcast.cluster.toml_lines import toml_key, toml_value
+from braidcast.settings.toml_lines import toml_key, toml_value
 
 
 def render_local(

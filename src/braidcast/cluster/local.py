@@ -18,7 +18,6 @@ from pathlib import Path
 from braidcast.cluster.config import ClusterConfig
 from braidcast.core.errors import BraidcastError
 
-CONFIG = "cluster.toml"
 STOP_S = 10.0
 LOOK_S = 0.02
 

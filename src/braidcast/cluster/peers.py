@@ -17,8 +17,8 @@ from random import random
 
 from braidcast.cluster.config import ClusterConfig, NodeConfig
 from braidcast.cluster.identity import Identity
-from braidcast.cluster.toml_lines import host_and_port
 from braidcast.core.topology import Pids
+from braidcast.settings.toml_lines import host_and_port
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
 from braidcast.wire.handshake import HANDSHAKE, Hello, TurnedAway

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from braidcast.core.ballots import Ballot
+from braidcast.core.errors import BraidcastError
 from braidcast.core.message import Count, between, message
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group
@@ -27,6 +28,14 @@ class MessageId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.client}.{self.session}.{self.seq}"
+
+    @classmethod
+    def parse(cls, text: str) -> MessageId:
+        """What `str` made of one."""
+        parts = text.split(".")
+        if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 20 for part in parts):
+            raise BraidcastError(f"{text!r} is not the id of a message: write client.session.seq")
+        return cls(*map(int, parts))
 
 
 @message
@@ -65,6 +74,10 @@ class Redirect:
     id: MessageId
     group: Group
     ballot: Ballot
+
+
+EXPIRED_SESSION = "expired session"
+"""Why a message is refused whose session is forgotten: in another session its client is welcome."""
 
 
 @message

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from braidcast.client.link import Link
-from braidcast.client.sender import Sender, new_client_id
+from braidcast.client.places import link_to
+from braidcast.client.sender import Sender
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.local import LocalCluster
 from braidcast.trials.load import ClosedLoad, Outcome
@@ -51,8 +51,7 @@ def measure_cluster(config: ClusterConfig, load: ClusterLoad) -> dict[str, Any]:
 
 
 async def _measure(config: ClusterConfig, cluster: LocalCluster, load: ClusterLoad) -> tuple[Outcome, float, int]:
-    link = Link([node.address for node in config.nodes.values()], new_client_id(), config.name)
-    await link.open_within(READY_S)
+    link = await link_to(config.path, READY_S)
     try:
         sender = Sender(link)
         dest = tuple(range(load.destinations))

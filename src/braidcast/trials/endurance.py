@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from braidcast.client.link import Link
-from braidcast.client.sender import Sender, new_client_id
+from braidcast.client.places import link_to
+from braidcast.client.sender import Sender
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.local import LocalCluster
 from braidcast.core.topology import Dest
@@ -36,8 +36,7 @@ async def _endure(
     config: ClusterConfig, cluster: LocalCluster, messages: int, batch: int, outstanding: int,
     progress: Callable[[int], None],
 ) -> dict[str, Any]:  # fmt: skip
-    link = Link([node.address for node in config.nodes.values()], new_client_id(), config.name)
-    await link.open_within(READY_S)
+    link = await link_to(config.path, READY_S)
     sender = Sender(link)
     for dest in DESTINATIONS:
         await asyncio.wait_for(sender.submit(dest, b"first"), READY_S)
@@ -49,7 +48,7 @@ async def _endure(
     while sent < messages:
         await room.acquire()
         dest = DESTINATIONS[sent // batch % len(DESTINATIONS)]
-        done = sender.submit(dest, b"x" * (20 * batch), batch=(sent, batch, 0) if batch > 1 else (0, 0, 0))
+        done = sender.submit(dest, b"x" * (20 * batch), batch if batch > 1 else 0)
         done.add_done_callback(lambda _: room.release())
         sent += batch
         if sent // batch % 1000 == 0:

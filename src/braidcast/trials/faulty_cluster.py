@@ -17,8 +17,9 @@ from braidcast.client.errors import ClusterUnreachable
 from braidcast.client.status import NodeStatus, groups_with_leader, is_settled, statuses
 from braidcast.cluster.config import ClusterConfig, Layout, load_config
 from braidcast.cluster.config_text import render_local
-from braidcast.cluster.local import CONFIG, LocalCluster, LocalClusterError, free_ports, node_command
+from braidcast.cluster.local import LocalCluster, LocalClusterError, free_ports, node_command
 from braidcast.core.protocol import Protocol
+from braidcast.settings import CLUSTER_FILE
 from braidcast.trials.proxies import Direction, Proxies
 
 READY_S = 15.0
@@ -57,9 +58,9 @@ class FaultyCluster:
         settings = {**(settings or {}), "cluster": {"history": "history", **(settings or {}).get("cluster", {})}}
         text = render_local(protocol.name, ports, groups=groups, replicas=replicas, layout=layout, settings=settings)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CONFIG).write_text(text, encoding="utf-8")
+        (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
         proxies = Proxies()
-        made = cls(load_config(folder / CONFIG, lambda _: protocol), proxies)
+        made = cls(load_config(folder / CLUSTER_FILE, lambda _: protocol), proxies)
         for name in made.names:
             seen = text
             for other, node in made.config.nodes.items():

@@ -27,19 +27,15 @@ class ClosedLoad:
     def __init__(self, sender: Sender, dest: Dest, outstanding: int, batch: int, payload_bytes: int) -> None:
         self.sender, self.dest, self.outstanding, self.batch = sender, dest, outstanding, batch
         self.payload = b"x" * (payload_bytes * batch)
-        self.number = 0
         self.outcome: Outcome | None = None
         self.running = True
         self.under_way = 0
         self.idle = asyncio.Event()
 
     def _submit(self) -> None:
-        batch, number = self.batch, self.number
-        self.number += batch
-        numbered = (number, batch, 0) if batch > 1 else (0, 0, 0)
         began = time.perf_counter()
         self.under_way += 1
-        done = self.sender.submit(self.dest, self.payload, batch=numbered)
+        done = self.sender.submit(self.dest, self.payload, self.batch if self.batch > 1 else 0)
         done.add_done_callback(lambda done: self._done(done, began))
 
     def _done(self, done: asyncio.Future[Receipt], began: float) -> None:

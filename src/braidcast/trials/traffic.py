@@ -16,7 +16,8 @@ from random import Random
 from braidcast import __version__
 from braidcast.client.errors import ClusterUnreachable, NotDelivered
 from braidcast.client.link import Line, Link
-from braidcast.client.sender import Receipt, Sender, new_client_id
+from braidcast.client.places import link_to
+from braidcast.client.sender import Receipt, Sender
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.recorder import manifest_of
 from braidcast.core.client import MessageId, Multicast, Reply
@@ -39,17 +40,11 @@ class Client:
 
     def __init__(self, traffic: Traffic, link: Link, sender: Sender) -> None:
         self.traffic, self.link, self.sender = traffic, link, sender
-        self.batched = 0
-        """How many messages it has put into batches."""
         link.listen(Reply, self._on_reply)
 
     def submit(self, dest: Dest, payload: bytes, batch_messages: int) -> None:
         """Multicast, and remember what comes of it."""
-        numbers = (0, 0, 0)
-        if batch_messages:
-            numbers = (self.batched, batch_messages, 0)
-            self.batched += batch_messages
-        done = self.sender.submit(dest, payload, batch=numbers)
+        done = self.sender.submit(dest, payload, batch_messages)
         multicast = next(reversed(self.sender.units.values())).multicast
         self.traffic.record(Event(monotonic_us(), wall_us(), self.link.client, 0, MULTICAST, None, multicast))
         self.traffic.sent += 1
@@ -96,8 +91,7 @@ class Traffic:
     async def _client(self) -> Client:
         addresses = [node.address for node in self.config.nodes.values()]
         self.random.shuffle(addresses)
-        link = Link(addresses, new_client_id(), self.config.name)
-        await link.open_within(OPEN_S)
+        link = await link_to(addresses, OPEN_S)
         return Client(self, link, Sender(link))
 
     @property

@@ -17,7 +17,7 @@ from tests.cluster.faults.trial import WHITEBOX
 
 from braidcast.cluster.config import load_config
 from braidcast.cluster.config_text import render_local
-from braidcast.cluster.local import CONFIG
+from braidcast.settings import CLUSTER_FILE
 from braidcast.trials.faulty_cluster import FaultyCluster
 from braidcast.trials.proxies import Direction
 
@@ -83,7 +83,7 @@ def make_cluster(folder: Path, *, groups: int) -> FaultyCluster:
     )
     for i, address in enumerate(network.address.values()):
         text = text.replace(f"127.0.0.1:{PORT + i}", f"{address}:{PORT + i}")
-    file = folder / CONFIG
+    file = folder / CLUSTER_FILE
     file.write_text(text, encoding="utf-8")
     faulty = FaultyCluster(load_config(file, lambda _: WHITEBOX), network)
     for name, command in faulty.cluster.commands.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from braidcast.core.application import Connected
 from braidcast.core.ballots import PID_MASK, leader_of, leaders_of
-from braidcast.core.client import Multicast, Redirect, Refused, Reply
+from braidcast.core.client import EXPIRED_SESSION, Multicast, Redirect, Refused, Reply
 from braidcast.core.timestamps import GROUP_BITS, GROUPS_MAX
 from braidcast.core.topology import Pid
 from braidcast.protocols.whitebox.delivery import Delivery
@@ -109,7 +109,7 @@ class Ordering(Delivery):
             self.refuse("late retry")
             return False
         if is_asked is None and self.dedup.is_expired(m.id):
-            return self.refuse_client(m, "expired session")
+            return self.refuse_client(m, EXPIRED_SESSION)
         delivered_at = self.dedup.delivered_at(m.id)
         if delivered_at is not None and not (is_asked and delivered_at == 0):
             # A tombstone: delivered and collected. If only the client says so, and another group waits for it all the
