@@ -11,7 +11,7 @@ from tests.client.fakes import CLIENT, FakeLink
 from tests.virtual_loop import VirtualLoop
 
 from braidcast.client.errors import NotDelivered
-from braidcast.client.sender import LEFT_S_MAX, LOOK_S, RETRY_S, Receipt, Sender
+from braidcast.client.sender import LEFT_S_MAX, LOOK_S, RETRY_S, Receipt, Sender, new_session
 from braidcast.core.ballots import ballot
 from braidcast.core.client import EXPIRED_SESSION, MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
@@ -368,3 +368,10 @@ def test_names_of_groups_become_ascending_numbers_without_repetition(stage: Stag
     assert stage.sender.dest(["b", "a", "b"]) == (0, 1)
     with pytest.raises(BraidcastError, match="it has a, b"):
         stage.sender.dest(["c"])
+
+
+def test_sessions_that_begin_in_one_millisecond_differ() -> None:
+    """Two senders of one client would give two messages one name, and one of them would never be delivered."""
+    sessions = [new_session() for _ in range(1000)]
+    assert len(set(sessions)) == 1000
+    assert sessions == sorted(sessions)

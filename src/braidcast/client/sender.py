@@ -20,6 +20,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from threading import Lock
 from typing import NamedTuple
 
 from braidcast.client.errors import (
@@ -78,9 +79,16 @@ def new_client_id() -> Pid:
     return secrets.randbits(62) | 1 << 62
 
 
+_session_lock = Lock()
+_newest_session = 0
+
+
 def new_session() -> int:
-    """A number that is above those of earlier sessions, as the clock goes."""
-    return time.time_ns() // 1_000_000
+    """A number that is above those of earlier sessions, as the clock goes, and that nobody in this process has."""
+    global _newest_session
+    with _session_lock:
+        _newest_session = max(_newest_session + 1, time.time_ns() // 1_000_000)
+        return _newest_session
 
 
 class Sender:
