@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import shutil
@@ -10,14 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cluster.inprocess import Line, Nodes, config_in, message, nodes_of, run, until
+from tests.cluster.inprocess import PATIENCE_S, Nodes, config_in, nodes_of, run, until
 
+from braidcast.client.link import Link
+from braidcast.client.sender import Sender, new_client_id
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.data import locked, open_data
 from braidcast.cluster.identity import IN_MEMORY, NAME, IdentityError
 from braidcast.cluster.log import LogInUse, LogLost
 from braidcast.cluster.serve import serve
-from braidcast.core.client import Reply
 from braidcast.core.errors import BraidcastError
 
 
@@ -44,14 +46,16 @@ def delete_identity(data: Path) -> None:
 
 
 async def work_of(nodes: Nodes, first: int = 1, count: int = 10) -> None:
-    """So many messages, delivered by all, and durably in the journals."""
-    leader = await nodes.led(0)
-    line = await Line.to(nodes, nodes.node_of(leader).name)
-    line.submit((leader.pid,), *[message(number) for number in range(first, first + count)])
-    await line.hears(Reply, count)
+    """So many messages, delivered by all, and durably in the journals; a client, who finds the leader of the moment."""
+    link = Link([nodes.config.nodes[name].address for name in nodes.running], new_client_id())
+    await link.open_within(PATIENCE_S)
+    sender = Sender(link)
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*[sender.submit((0,), b"%d" % number) for number in range(first, first + count)])
+    await sender.close()
+    await link.close()
     await nodes.delivered_everywhere(0, first + count - 1)
     await until(lambda: all(r.journal.mark == r.journal.last_gts for r in nodes.replicas(0)), "durable journals")
-    line.end()
 
 
 @pytest.fixture
