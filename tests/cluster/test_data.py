@@ -185,8 +185,16 @@ def test_log_that_recovers_nothing_below_a_journal_with_deliveries_is_refused(co
     path = data / NAME
     text = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**text, "log": "", "log_number": 0}), encoding="utf-8")
+    nodes = Nodes(config)
+
+    async def work() -> None:
+        try:
+            await nodes.start("n1")
+        finally:
+            await nodes.stop()
+
     with pytest.raises(BraidcastError, match=r"the log holds nothing of process 0, whose journal in .* --rejoin"):
-        run(Nodes(config).start("n1"))
+        run(work())
 
 
 def test_log_that_the_identity_knows_nothing_of_is_refused(config: ClusterConfig) -> None:
