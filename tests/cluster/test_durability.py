@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cluster.inprocess import NodeDisk, run, turns, until
-from tests.cluster.log_disks import NarrowDisk
+from tests.cluster.log_disks import FaultyDisk, NarrowDisk
 
 from braidcast.cluster import durability as module
 from braidcast.cluster.durability import Durability
@@ -195,6 +195,21 @@ def test_checkpoint_that_waited_is_made_when_there_is_room(bench: Bench, monkeyp
         assert not durability.checkpoint_waits
         assert durability.wal.checkpoint_bytes > 4_000
         durability.close()
+
+    run(work())
+
+
+def test_disk_without_room_for_either_is_not_asked_for_the_checkpoint_again_and_again(bench: Bench) -> None:
+    async def work() -> None:
+        disk = FaultyDisk(NarrowDisk(room=60))
+        durability = Durability(Log.open(bench.folder / "log", disk=disk), [Noted], 100, bench.failures.append)
+        disk.done.clear()
+        durability.checkpoint([(0, [Noted(number) for number in range(100)])], [(0, [Noted(1)])], bench.then(1))
+        await until(lambda: disk.done.count("truncate") > 5, "several tries of the commit")
+        assert disk.done.count("create") == 1, "a checkpoint begins with a file"
+        durability.give_up()
+        durability.close()
+        assert bench.failures == []
 
     run(work())
 
