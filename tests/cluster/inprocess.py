@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from braidcast.cli.registry import protocol_named
 from braidcast.cluster.config import ClusterConfig, Layout, parse_config
 from braidcast.cluster.config_text import render_local
-from braidcast.cluster.identity import open_identity
+from braidcast.cluster.data import open_data
 from braidcast.cluster.local import free_ports
-from braidcast.cluster.log import Disk, Log
+from braidcast.cluster.log import Disk
 from braidcast.cluster.node import Node
 from braidcast.cluster.replica import Replica
 from braidcast.cluster.status import status_of
@@ -91,15 +91,8 @@ class Nodes:
     async def start(self, *names: str, rejoin: bool = False) -> None:
         """Start these; all by default."""
         for name in names or self.config.nodes:
-            data, config = self.config.nodes[name].data, self.config
-            in_memory = config.durability == "memory"
-            identity = open_identity(
-                data, config.name, config.fingerprint, name, rejoin=rejoin, in_memory=in_memory
-            )  # fmt: skip
-            wal = None
-            if not in_memory:
-                wal = Log.open(data / "log", segment_bytes=config.limits.segment_bytes, disk=self.disks[name])
-            self.running[name] = Node(config, identity, wal)
+            identity, wal = open_data(self.config, name, rejoin=rejoin, disk=self.disks[name])
+            self.running[name] = Node(self.config, identity, wal)
             await self.running[name].start()
 
     async def stop(self, *names: str) -> None:

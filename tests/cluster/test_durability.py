@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cluster.inprocess import NodeDisk, run, turns, until
+from tests.cluster.log_disks import FaultyDisk, NarrowDisk
 
 from braidcast.cluster import durability as module
 from braidcast.cluster.durability import Durability
@@ -130,7 +131,7 @@ def test_checkpoint_is_due_when_the_log_has_grown_to_twice_the_last_one(bench: B
         durability.commit([(0, records)], bench.then(1))
         await until(lambda: bench.done == [1], "the commit")
         assert durability.wants_checkpoint
-        durability.checkpoint([(0, records[:10])], bench.then(2))
+        durability.checkpoint([(0, records[:10])], [(0, records[:1])], bench.then(2))
         await until(lambda: bench.done == [1, 2], "the checkpoint")
         size = durability.wal.checkpoint_bytes
         assert not durability.wants_checkpoint
@@ -144,6 +145,71 @@ def test_checkpoint_is_due_when_the_log_has_grown_to_twice_the_last_one(bench: B
         again = bench.open()
         assert again.recovered()[0][:11] == [*records[:10], records[0]]
         again.close()
+
+    run(work())
+
+
+def test_checkpoint_without_room_gives_way_to_a_commit_and_is_tried_again_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "CHECKPOINT_RETRY_S", 3600)
+
+    async def work() -> None:
+        narrow = NarrowDisk(room=5_000)
+        wal = Log.open(bench.folder / "log", disk=narrow)
+        durability = Durability(wal, [Noted], 100, bench.failures.append)
+        durability.commit([(0, [Noted(number) for number in range(100)])], bench.then(1))
+        await until(lambda: bench.done == [1], "the commit")
+        assert durability.wants_checkpoint
+        large = [Noted(number) for number in range(1000)]
+        durability.checkpoint([(0, large)], [(0, [Noted(100)])], bench.then(2))
+        await until(lambda: bench.done == [1, 2], "the commit in its place")
+        assert durability.checkpoint_waits
+        assert not durability.full
+        assert not durability.wants_checkpoint, "not at once"
+        durability.commit([(0, [Noted(101)])], bench.then(3))
+        await until(lambda: bench.done == [1, 2, 3], "the next")
+        narrow.room = 1 << 30
+        durability.close()
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        again = bench.open(100)
+        assert again.recovered() == {0: [Noted(number) for number in range(102)]}
+        again.close()
+
+    run(work())
+
+
+def test_checkpoint_that_waited_is_made_when_there_is_room(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHECKPOINT_RETRY_S", 0)
+
+    async def work() -> None:
+        narrow = NarrowDisk(room=4_000)
+        durability = Durability(Log.open(bench.folder / "log", disk=narrow), [Noted], 100, bench.failures.append)
+        everything = [(0, [Noted(number) for number in range(1000)])]
+        durability.checkpoint(everything, [(0, [Noted(1)] * 20)], bench.then(1))
+        await until(lambda: bench.done == [1], "the commit in its place")
+        assert durability.wants_checkpoint
+        narrow.room = 1 << 30
+        durability.checkpoint(everything, [(0, [Noted(2)])], bench.then(2))
+        await until(lambda: bench.done == [1, 2], "the checkpoint")
+        assert not durability.checkpoint_waits
+        assert durability.wal.checkpoint_bytes > 4_000
+        durability.close()
+
+    run(work())
+
+
+def test_disk_without_room_for_either_is_not_asked_for_the_checkpoint_again_and_again(bench: Bench) -> None:
+    async def work() -> None:
+        disk = FaultyDisk(NarrowDisk(room=60))
+        durability = Durability(Log.open(bench.folder / "log", disk=disk), [Noted], 100, bench.failures.append)
+        disk.done.clear()
+        durability.checkpoint([(0, [Noted(number) for number in range(100)])], [(0, [Noted(1)])], bench.then(1))
+        await until(lambda: disk.done.count("truncate") > 5, "several tries of the commit")
+        assert disk.done.count("create") == 1, "a checkpoint begins with a file"
+        durability.give_up()
+        durability.close()
+        assert bench.failures == []
 
     run(work())
 

@@ -46,7 +46,7 @@ def test_directory_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"format": 1}', '{"format": 9}', "\xff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"format": 2}', '{"format": 9}', "\xff"])
 def test_damaged_file_is_an_error_and_not_a_first_life(tmp_path: Path, text: str) -> None:
     opened(tmp_path)
     path = tmp_path / "n1" / NAME
@@ -66,6 +66,17 @@ def test_file_with_parts_of_a_wrong_kind_is_an_error(tmp_path: Path) -> None:
             if key not in ("cluster", "fingerprint", "node", "disk", "rejoins"):
                 with pytest.raises(IdentityError):
                     opened(tmp_path)
+
+
+@pytest.mark.parametrize("incarnation", [-1, 0, 10**23, True, 1.5, "1"])
+def test_incarnation_that_was_never_counted_is_damage_with_advice_that_helps(
+    tmp_path: Path, incarnation: object
+) -> None:
+    path = opened(tmp_path).path
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**whole, "incarnation": incarnation}), encoding="utf-8")
+    with pytest.raises(IdentityError, match=r"is damaged .* move the data directory away and start the node"):
+        opened(tmp_path)
 
 
 def test_crash_while_it_is_written_leaves_the_one_before(tmp_path: Path) -> None:

@@ -165,6 +165,7 @@ def test_torn_end_is_cut_off_wherever_it_is(journal: Journal) -> None:
         left = torn.next - 1
         assert numbers(torn) == list(range(1, left + 1))
         assert torn.mark == gts_of(left) if left else torn.mark == 0
+        assert path.stat().st_size == length, "whoever only looks changes nothing"
         fill(torn, left + 1, 6)
         assert numbers(reopened(torn)) == list(range(1, 7))
 
@@ -181,12 +182,68 @@ def test_damage_of_an_earlier_file_is_an_error_that_names_the_place(journal: Jou
         Journal(journal.folder, BYTES_MAX)
 
 
+@pytest.mark.parametrize("where", [0, 4, 30])
+def test_flipped_byte_before_a_good_frame_of_the_last_file_is_damage_and_nothing_is_touched(
+    journal: Journal, where: int
+) -> None:
+    """In the length, the checksum and the entries."""
+    fill(journal, 1, 9, size=1000)
+    assert journal.folder is not None
+    path = journal.segments[-1].path
+    journal.close()
+    data = bytearray(path.read_bytes())
+    begin = len(data) // 9 * 4
+    data[begin + where] ^= 1
+    path.write_bytes(data)
+    for _ in range(2):
+        with pytest.raises(JournalError, match=rf"00\.journal is damaged at byte {begin}: .* --rejoin"):
+            Journal(journal.folder, BYTES_MAX)
+        assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("lost", [range(512, 1024), range(1024, 2560), range(512)])
+def test_sectors_that_were_not_written_before_others_are_a_torn_end(journal: Journal, lost: range) -> None:
+    """A power cut before the sync that several frames waited for."""
+    fill(journal, 1, 9, size=1000)
+    assert journal.folder is not None
+    path = journal.segments[-1].path
+    journal.close()
+    data = bytearray(path.read_bytes())
+    data[lost.start : lost.stop] = bytes(len(lost))
+    path.write_bytes(data)
+    torn = Journal(journal.folder, BYTES_MAX)
+    left = torn.next - 1
+    assert left < 9
+    assert f"{path}" in torn.torn
+    fill(torn, left + 1, 12)
+    assert numbers(reopened(torn)) == list(range(1, 13))
+
+
+def test_flipped_byte_in_the_last_frame_is_left_as_it_is_until_something_is_written(journal: Journal) -> None:
+    fill(journal, 1, 3, size=1000)
+    assert journal.folder is not None
+    path = journal.segments[-1].path
+    journal.close()
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    torn = Journal(journal.folder, BYTES_MAX)
+    assert numbers(torn) == [1, 2]
+    torn.write()
+    torn.close()
+    assert path.read_bytes() == data
+    assert "byte" in torn.torn
+    fill(torn := Journal(journal.folder, BYTES_MAX), 3, 4)
+    assert torn.torn == ""
+    assert numbers(reopened(torn)) == [1, 2, 3, 4]
+
+
 def test_missing_file_and_foreign_file_are_errors(journal: Journal) -> None:
     fill(journal, 1, 9, size=40_000)
     journal.close()
     assert journal.folder is not None
     segments(journal.folder)[1].unlink()
-    with pytest.raises(JournalError, match="a file is gone"):
+    with pytest.raises(JournalError, match=r"a file is gone; bring it back, or move .* --rejoin"):
         Journal(journal.folder, BYTES_MAX)
     (journal.folder / "notes.journal").touch()
     with pytest.raises(JournalError, match="move it elsewhere"):
@@ -194,15 +251,20 @@ def test_missing_file_and_foreign_file_are_errors(journal: Journal) -> None:
 
 
 @pytest.mark.usefixtures("no_tail")
-def test_damage_met_by_a_reader_is_an_error_and_never_a_gap(journal: Journal) -> None:
+def test_damage_met_by_a_reader_is_an_error_and_never_a_gap(
+    journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
     fill(journal, 1, 5, size=40_000)
     assert journal.folder is not None
     first = segments(journal.folder)[0]
     data = bytearray(first.read_bytes())
     data[-1] ^= 1
     first.write_bytes(data)
-    with pytest.raises(JournalError, match="damaged"):
-        numbers(journal)
+    for _ in range(2):
+        with pytest.raises(JournalError, match="damaged"):
+            numbers(journal)
+    assert [record.getMessage() for record in caplog.records] == [journal.damage], "said once, and kept for `status`"
+    assert "damaged at byte" in journal.damage
     assert numbers(journal, gts_of(2)) == [3, 4, 5]
     journal.close()
 

@@ -340,9 +340,9 @@ def test_a_gap_in_the_numbers_and_a_name_that_is_not_its_own_are_damage(tmp_path
 
 def test_a_newer_format_is_told_from_damage(tmp_path: Path) -> None:
     write(tmp_path, [b"one"])
-    newer = struct.pack("<8sIQQ", b"braidlog", 2, 1, 0)
+    newer = struct.pack("<8sIQQ", b"braidlog", 3, 1, 0)
     segments(tmp_path)[0].write_bytes(newer + struct.pack("<I", crc32(newer)) + b"in another way")
-    with pytest.raises(LogForeign, match="has format 2, this braidcast knows format 1"):
+    with pytest.raises(LogForeign, match="has format 3, this braidcast knows format 2"):
         opened(tmp_path)
 
 

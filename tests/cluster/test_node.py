@@ -266,6 +266,31 @@ def test_lost_journal_is_not_begun_anew_when_what_it_held_is_forgotten(tmp_path:
     run(work())
 
 
+def test_damage_of_a_journal_that_cannot_be_made_up_for_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    """In its last frame it could be a torn end; but what follows is collected, so it was durable."""
+
+    async def work() -> None:
+        config = config_in(tmp_path)
+        async with nodes_of(config) as nodes:
+            leader = await nodes.led(0)
+            line = await Line.to(nodes, nodes.node_of(leader).name)
+            line.submit((leader.pid,), *[message(number) for number in range(1, 11)])
+            await nodes.delivered_everywhere(0, 10)
+            await until(lambda: all(not r.process.delivered_log for r in nodes.replicas(0)), "collection")  # type: ignore[attr-defined]  # a whitebox process
+            line.end()
+            assert nodes.status("n3")["replicas"][0]["journal_damage"] == ""
+            await nodes.stop("n3")
+            (path,) = (config.nodes["n3"].data / "journal" / "g0").iterdir()
+            data = bytearray(path.read_bytes())
+            data[-2] ^= 1
+            path.write_bytes(data)
+            with pytest.raises(Exception, match=rf"journal of process 2 .*byte \d+ of {path}.* rejoin"):
+                await nodes.start("n3")
+            assert path.read_bytes() == data
+
+    run(work())
+
+
 def test_stopped_node_leaves_nothing_running(tmp_path: Path) -> None:
     async def work() -> None:
         before = asyncio.all_tasks()

@@ -3,13 +3,15 @@
 1. A commit is everything that the replicas put out until it began. When it is durable, and not before, `then` is
    called. What is put out meanwhile is the next commit.
 2. A full disk holds everything back: the commit is tried again until there is room. Nothing is acknowledged meanwhile.
-3. Any other failure of the disk ends the node (`on_failure`): nobody knows what a failed sync has left.
+3. A checkpoint for which there is no room is put off, and the batch committed as ever: the log goes on growing.
+4. Any other failure of the disk ends the node (`on_failure`): nobody knows what a failed sync has left.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,6 +26,7 @@ from braidcast.wire.codec import UNREADABLE, Codec
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+CHECKPOINT_RETRY_S = 10
 CHECKPOINT_GROWTH = 2
 """A checkpoint is due when the log has grown by so many times the last one."""
 
@@ -47,6 +50,9 @@ class Durability:
         """Whether a commit waits for room."""
         self.commits = 0
         self.gave_up = False
+        self.checkpoint_waits = False
+        """Whether there was no room for the last one that was due."""
+        self._checkpoint_after = 0.0
         self._retry: asyncio.TimerHandle | None = None
 
     def recovered(self) -> dict[Pid, list[Any]]:
@@ -60,6 +66,8 @@ class Durability:
     @property
     def wants_checkpoint(self) -> bool:
         """Whether the log has grown enough to be replaced."""
+        if self.checkpoint_waits and time.monotonic() < self._checkpoint_after:
+            return False
         grown = self.wal.bytes_since_checkpoint
         return grown >= max(self.checkpoint_bytes_min, CHECKPOINT_GROWTH * self.wal.checkpoint_bytes)
 
@@ -68,10 +76,27 @@ class Durability:
         payload = self.codec.encode(records)
         self._run(lambda: self.wal.append(payload), then)
 
-    def checkpoint(self, records: list[tuple[Pid, list[Any]]], then: Callable[[], None]) -> None:
-        """Make these durable in place of everything before."""
+    def checkpoint(
+        self,
+        records: list[tuple[Pid, list[Any]]],
+        batch: list[tuple[Pid, list[Any]]],
+        then: Callable[[], None],
+    ) -> None:
+        """Make these durable in place of everything before; without room for that, `batch`, which is new in them."""
         payloads = [self.codec.encode([(pid, [record])]) for pid, some in records for record in some]
-        self._run(lambda: self.wal.checkpoint(payloads), then)
+        instead = self.codec.encode(batch)
+        self.checkpoint_waits = False
+        self._run(lambda: self._checkpoint(payloads, instead), then)
+
+    def _checkpoint(self, payloads: list[bytes], instead: bytes) -> None:
+        if not self.checkpoint_waits:  # tried again as a whole while the disk is full: once is enough
+            try:
+                return self.wal.checkpoint(payloads)
+            except DiskFull as error:
+                self.checkpoint_waits = True
+                self._checkpoint_after = time.monotonic() + CHECKPOINT_RETRY_S
+                log.warning("%s; the log grows until there is room for a checkpoint", error)
+        self.wal.append(instead)
 
     def _run(self, work: Callable[[], None], then: Callable[[], None]) -> None:
         self.busy = True

@@ -6,10 +6,13 @@
 3. A node remembers, durably, the disk of every peer that it ever talked to. A peer that comes with another disk has
    lost what it promised and accepted; it is turned away unless an operator says that it rejoins, and the disk that it
    replaces is never taken again.
+4. It knows the id of its log, and how far that was when the node last started: both are durable before the node says
+   anything. A log that is gone, another one, or an older copy of it is amnesia, and never begun anew.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -21,7 +24,13 @@ from pathlib import Path
 from braidcast.core.errors import BraidcastError
 
 NAME = "identity.json"
-FORMAT = 1
+FORMAT = 2
+LOCK = "lock"
+IN_MEMORY = "memory"
+"""In place of the id of a log: the node has none, and forgets with every stop."""
+INCARNATION_MAX = 1 << 53
+"""A larger one was not counted."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class IdentityError(BraidcastError):
@@ -48,6 +57,10 @@ class Identity:
     incarnation: int
     rejoins: bool
     """This disk replaces one that was lost; as long as it holds no record, what was on that one is to be restored."""
+    log: str = ""
+    """The id of its log; empty until there is one, and as long as it is, the node has said nothing."""
+    log_number: int = 0
+    """Where the log went on at the last start, at least."""
     peers: dict[str, PeerDisks] = field(default_factory=dict)
 
     def save(self) -> None:
@@ -55,6 +68,7 @@ class Identity:
         data = {
             "format": FORMAT, "cluster": self.cluster, "fingerprint": self.fingerprint, "node": self.node,
             "disk": self.disk, "incarnation": self.incarnation, "rejoins": self.rejoins,
+            "log": self.log, "log_number": self.log_number,
             "peers": {name: {"disk": known.disk, "former": known.former} for name, known in self.peers.items()},
         }  # fmt: skip
         temporary = self.path.with_suffix(".tmp")
@@ -113,31 +127,67 @@ def open_identity(
             identity = _read(path)
             _check(identity, cluster, fingerprint, node)
             if rejoin:
-                identity.disk, identity.rejoins = uuid.uuid4().hex, True
+                identity.disk, identity.rejoins, identity.log = uuid.uuid4().hex, True, ""
         else:
-            if left := sorted(found.name for found in folder.iterdir() if found.name != path.with_suffix(".tmp").name):
-                raise IdentityError(f"{folder} has no {NAME} but holds {left[0]}: give node {node} an empty directory")
+            own = (path.with_suffix(".tmp").name, LOCK)
+            if left := sorted(found.name for found in folder.iterdir() if found.name not in own):
+                raise IdentityError(
+                    f"{folder} has no {NAME} but holds {left[0]}: give node {node} an empty directory; if it ran here "
+                    f"before, bring the file back, or move the directory away and start with --rejoin"
+                )
             starts = int(time.time()) if rejoin else 0
             identity = Identity(path, cluster, fingerprint, node, uuid.uuid4().hex, starts, rejoin)
         identity.incarnation += 1
+        if in_memory:
+            identity.log = IN_MEMORY
         identity.save()
     except OSError as error:
-        raise IdentityError(f"{folder} cannot hold the data of node {node}: {error.strerror or error}") from None
+        raise no_place(folder, node, error) from None
     return identity
+
+
+def no_place(folder: Path, node: str, error: OSError) -> IdentityError:
+    """What to raise when a directory cannot be used, with what the operator has to do."""
+    if error.errno in _FULL:
+        advice = "make room, nothing is lost"
+    else:
+        advice = (
+            f"it must be a directory that this user can write to, and {NAME} a file in it; nothing was changed: put "
+            f"right what is there, or give the node another place (`data` in the configuration)"
+        )
+    return IdentityError(f"{folder} cannot hold the data of node {node}: {error.strerror or error}; {advice}")
 
 
 def _read(path: Path) -> Identity:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
-            raise IdentityError(f"{path} has format {data['format']}: this braidcast reads format {FORMAT}")
+            raise IdentityError(
+                f"{path} has format {data['format']}, this braidcast reads format {FORMAT}: use the one that wrote it"
+            )
         peers = {str(name): PeerDisks(str(known["disk"]), list(known["former"])) for name, known in _items(data)}
         return Identity(
             path, str(data["cluster"]), str(data["fingerprint"]), str(data["node"]), str(data["disk"]),
-            int(data["incarnation"]), bool(data["rejoins"]), peers,
+            _count(data["incarnation"], 1), bool(data["rejoins"]), _text(data["log"]), _count(data["log_number"], 0),
+            peers,
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise IdentityError(f"{path} is damaged ({type(error).__name__}): restore it from a backup") from None
+        raise IdentityError(
+            f"{path} is damaged ({type(error).__name__}): move the data directory away and start the node with "
+            f"--rejoin; do not put back an older copy of the file, with which the others turn it away as an old session"
+        ) from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _count(value: object, least: int) -> int:
+    if type(value) is not int or not least <= value < INCARNATION_MAX:
+        raise ValueError(f"{value!r} was not counted")
+    return value
 
 
 def _items(data: Mapping[str, Mapping[str, Mapping[str, str]]]) -> list[tuple[str, Mapping[str, str]]]:

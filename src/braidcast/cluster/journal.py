@@ -2,7 +2,8 @@
 
 1. Entries have indices from 1 without a gap; an index means the same delivery at every replica of the group.
 2. Entries are written when they are delivered and synced a little later; `mark` is the timestamp up to which they are
-   durable. After a crash the process delivers again what is above, so a torn end is cut off without a word.
+   durable. After a crash the process delivers again what is above, so a torn end is cut off without a word; but not
+   before something is written, so that whoever looks at a journal, or refuses to go on with it, leaves it as it is.
 3. What is oldest goes when the journal is too large: whoever asks for it is told (`Compacted`), never given less.
 4. What there is no room for on disk is kept in memory and written later (`full`); whoever drives it then stops.
 5. A snapshot replaces the files so that a crash at any point leaves the beginning of some journal, which the process
@@ -13,6 +14,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from bisect import bisect_right
 from collections import deque
@@ -29,6 +31,8 @@ from braidcast.core.timestamps import Timestamp
 from braidcast.history.appending import NO_ROOM
 from braidcast.wire.codec import UNREADABLE
 from braidcast.wire.service import JournalEntry
+
+log = logging.getLogger(__name__)
 
 TAIL_BYTES = 4 << 20
 """Kept in memory, for subscribers that are up to date."""
@@ -81,6 +85,10 @@ class Journal:
         self.full = False
         """Whether something waits for room on the disk."""
         self.unsynced = False
+        self.torn = ""
+        """Where the last file has an end that cannot be read, in words."""
+        self.damage = ""
+        """What a reader met; as long as nobody reads there, the node goes on."""
         self._encode = msgspec.msgpack.Encoder().encode
         if folder is not None:
             self._open(folder)
@@ -126,6 +134,9 @@ class Journal:
         try:
             if self.replaces:
                 self._replace_segments()
+            elif self.torn:
+                self.segments[-1].cut()
+            self.torn = ""
             for entries in _frames_of(self.unwritten):
                 if not self.segments or self.segments[-1].size >= self.segment_bytes:
                     self._begin_segment(entries[0].index, self.written_gts)
@@ -162,6 +173,15 @@ class Journal:
             entries = self.tail
             first = bisect_right(entries, after, key=lambda entry: entry.gts)
             return [entries[place] for place in range(first, min(first + entries_max, len(entries)))]
+        try:
+            return self._read_files(after, entries_max)
+        except JournalError as error:
+            if not self.damage:
+                self.damage = str(error)
+                log.error("%s", error)
+            raise
+
+    def _read_files(self, after: Timestamp, entries_max: int) -> list[JournalEntry]:
         found: list[JournalEntry] = []
         at = max(0, bisect_right(self.segments, after, key=lambda segment: segment.after) - 1)
         for segment in self.segments[at:]:
@@ -284,7 +304,10 @@ class Journal:
                 self.segments[-1].sync()  # a process that died had written it, maybe not synced
                 sync_folder(folder)
         except OSError as error:
-            raise JournalError(f"{folder} cannot hold a journal: {error.strerror or error}") from None
+            raise JournalError(
+                f"{folder} cannot hold a journal: {error.strerror or error}; nothing was deleted: make room, or put "
+                f"right what is at that path, and start again"
+            ) from None
         self.mark = self.last_gts
 
     def _read_segments(self) -> None:
@@ -293,7 +316,10 @@ class Journal:
         self.last_gts = self.after = self.tail_after = self.written_gts = begin.after
         for segment in self.segments:
             if segment.first != self.next:
-                raise JournalError(f"{segment.path} begins at {segment.first} instead of {self.next}: a file is gone")
+                raise JournalError(
+                    f"{segment.path} begins at {segment.first} instead of {self.next}: a file is gone; bring it back, "
+                    f"or move the node's data directory away and start it with --rejoin"
+                )
             for entries, end in segment.frames():
                 if entries[0].index != self.next:
                     raise segment.damage(segment.size)
@@ -302,9 +328,9 @@ class Journal:
                     self._keep(entry)
                 self.written_gts = entries[-1].gts
             if segment.size < segment.path.stat().st_size:
-                if segment is not self.segments[-1]:
+                if segment is not self.segments[-1] or not segment.is_torn(segment.size, self.next):
                     raise segment.damage(segment.size)
-                os.truncate(segment.path, segment.size)
+                self.torn = f" (byte {segment.size} of {segment.path} and what follows cannot be read)"
 
 
 def _read_snapshot(gts: Timestamp, state: bytes) -> SnapshotState:

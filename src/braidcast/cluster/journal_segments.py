@@ -3,6 +3,9 @@
 `INDEX-TIMESTAMP.journal` holds entries from that index on, all above that timestamp. A frame is its length, a checksum
 and a list of entries. What cannot be read at the end of the last file is torn, since nothing is durable that was not
 synced; whether too much is gone is for the process to say (`Process.can_resume`).
+
+A bad frame with a good one behind it was whole once, and is damage. The exception is one that has a sector of zeros:
+several frames may wait for a sync, the disk writes their sectors in any order, and zeros are what it has not written.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from braidcast.wire.service import JournalEntry
 SUFFIX, STAGED_SUFFIX = ".journal", ".tmp"
 STRIDE_BYTES = 64 << 10
 """Between two places in a segment that can be looked up."""
+SECTOR_BYTES = 512
 _HEAD = struct.Struct("<II")
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODER = msgspec.msgpack.Decoder(list[JournalEntry])
@@ -139,12 +143,44 @@ class Segment:
         if at < self.size:
             raise self.damage(at)
 
+    def is_torn(self, at: int, index: int) -> bool:
+        """Whether a crash can have left what is at `at`, where the frame of the entry `index` must be."""
+        data = self.path.read_bytes()
+        following = _good_frame_behind(data, at, index)
+        return following is None or _has_lost_sector(data, at, following)
+
+    def cut(self) -> None:
+        """Cut off what does not belong to it."""
+        os.truncate(self.path, self.size)
+
     def damage(self, at: int) -> JournalError:
         """What to raise, with what the operator has to do."""
         return JournalError(
-            f"{self.path} is damaged at byte {at}: copy the data directory away, and let the node rejoin with an "
-            f"empty one"
+            f"{self.path} is damaged at byte {at}: nothing was changed; move the node's data directory away and start "
+            f"it with --rejoin"
         )
+
+
+def _good_frame_behind(data: bytes, at: int, index: int) -> int | None:
+    """Where the next frame begins that can only be one of this journal: with entries behind `index`."""
+    for begin in range(at + 1, len(data) - _HEAD.size):
+        length, crc = _HEAD.unpack_from(data, begin)
+        body = begin + _HEAD.size
+        if not 0 < length <= len(data) - body or crc32(memoryview(data)[body : body + length]) != crc:
+            continue
+        with suppress(msgspec.MsgspecError):
+            entries = _DECODER.decode(memoryview(data)[body : body + length])
+            if entries and entries[0].index > index:
+                return begin
+    return None
+
+
+def _has_lost_sector(data: bytes, at: int, end: int) -> bool:
+    """Whether something between is zeros from one boundary of a sector to the next."""
+    begins = (at, *range(at - at % SECTOR_BYTES + SECTOR_BYTES, end, SECTOR_BYTES))
+    return any(
+        not data[begin : min(end, begin - begin % SECTOR_BYTES + SECTOR_BYTES)].strip(b"\0") for begin in begins
+    )
 
 
 def make_folder(folder: Path) -> None:

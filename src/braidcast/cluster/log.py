@@ -5,7 +5,9 @@
 3. A checkpoint and a new segment are written under another name, synced, renamed, and the directory is synced: they
    are there whole or not at all. The segments that a checkpoint replaces are deleted after that.
 4. A full disk takes back what it got of the frame. The log is as it was and the same call may be made again.
-5. After any other failure of the disk nobody knows what it holds. The log is of no more use; recovery decides.
+5. A log has an id of its own from its first segment on, and keeps it. Whoever knows the id, and how far the log was, is
+   given that log or none: not a new one in place of one that is gone, and not an older copy.
+6. After any other failure of the disk nobody knows what it holds. The log is of no more use; recovery decides.
 
 All calls come from one thread, one at a time. All I/O that a disk can refuse goes through `Disk`.
 
@@ -20,6 +22,7 @@ import errno
 import fcntl
 import os
 import re
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,10 +41,16 @@ FIRST: Final = 1
 _ZEROS: Final = memoryview(bytes(AHEAD_BYTES))
 _SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_PLACE: Final = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS)
+"""What a directory is to blame for, and not the disk below it."""
 
 
 class LogInUse(BraidcastError):
     """Somebody else has this log open."""
+
+
+class LogLost(BraidcastError):
+    """The log that somebody rests on is gone, or another one is in its place."""
 
 
 class DiskFull(BraidcastError):
@@ -114,6 +123,9 @@ class Log:
         self.bytes_since_checkpoint = 0
         self.number = FIRST
         """Of the next frame."""
+        self.id = ""
+        """In hexadecimal digits; the same for ever."""
+        self._id_wanted, self._number_wanted = "", FIRST
         self._paths: list[Path] = []
         """The segments from the newest checkpoint on. The last one grows."""
         self._replaced: list[Path] = []
@@ -125,10 +137,21 @@ class Log:
 
     @classmethod
     def open(
-        cls, directory: Path, *, segment_bytes: int = SEGMENT_BYTES, syncs: bool = True, disk: Disk = _DISK
+        cls,
+        directory: Path,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        syncs: bool = True,
+        disk: Disk = _DISK,
+        id: str = "",
+        number: int = FIRST,
     ) -> Log:
-        """Lock a directory, which is made if need be, and recover what it holds."""
+        """Lock a directory, which is made if need be, and recover what it holds.
+
+        With an `id` only that log will do, and it must go on at this `number` or later.
+        """
         log = cls(directory, segment_bytes, syncs, disk)
+        log._id_wanted, log._number_wanted = id, number
         log._unusable = ""
         try:
             with log._using():
@@ -193,7 +216,15 @@ class Log:
         self._unusable = ""
 
     def _failed(self, error: OSError) -> DiskFailed:
-        self._unusable = f"its disk failed ({error.strerror}) and nobody knows what it holds; repair it and start again"
+        if error.errno in _PLACE:
+            self._unusable = (
+                f"it has no directory that can be used ({error.strerror}); nothing was deleted: put right what is at "
+                f"that path, and start again"
+            )
+        else:
+            self._unusable = (
+                f"its disk failed ({error.strerror}) and nobody knows what it holds; repair it and start again"
+            )
         return DiskFailed(f"the log in {self.directory} cannot be used: {self._unusable}")
 
     def _make_directory(self) -> None:
@@ -215,8 +246,15 @@ class Log:
         self.disk.unlink(self.directory / TEMPORARY)
         self._find_segments()
         if not self._paths:
+            if self._id_wanted:
+                raise self._lost("it is gone")
+            self.id = uuid.uuid4().hex
             return self._begin_segment(None)
+        if self._id_wanted not in ("", self.id):
+            raise self._lost("another log is in its place")
         last_frame = self._check_segments()
+        if self.number < self._number_wanted:
+            raise self._lost(f"commits are gone from its end: it held {self._number_wanted - 1}, now {self.number - 1}")
         self._fd = self.disk.open(self._paths[-1])
         # The process that wrote the last frame may have died before its sync, or of its failure. Then the frame may
         # be in memory only, marked as written, and would be gone after a power cut: it has to be written again.
@@ -226,6 +264,12 @@ class Log:
         self._delete_replaced()
         self.recovered = self._payloads()
 
+    def _lost(self, what: str) -> LogLost:
+        return LogLost(
+            f"the log in {self.directory} is not the one that this node wrote ({what}), so what the node promised is "
+            f"lost: bring that log back, or move the node's data directory away and start it with --rejoin"
+        )
+
     def _find_segments(self) -> None:
         """Tell the segments from the newest checkpoint on from those before, which it replaced."""
         for path in sorted(self.directory.iterdir()):
@@ -234,7 +278,9 @@ class Log:
             elif path.name != LOCK:
                 raise LogForeign(f"{path} is not of this log: move it elsewhere, the directory must be the log's own")
         for place in reversed(range(len(self._paths))):
-            if self._load(self._paths[place], HEAD_BYTES).checkpoint_end:
+            segment = self._load(self._paths[place], HEAD_BYTES)
+            self.id = self.id or segment.log_id.hex()
+            if segment.checkpoint_end:
                 self._replaced, self._paths = self._paths[:place], self._paths[place:]
                 return
         if self._paths and self._paths[0] != self._path(FIRST):
@@ -246,6 +292,8 @@ class Log:
         self.number = int(self._paths[0].stem)
         for path in self._paths:
             segment = self._load(path)
+            if segment.log_id.hex() != self.id:
+                raise damage(path, 0, "it is of another log than the last segment")
             if segment.first != self.number:
                 raise damage(path, 0, f"frame {self.number} is missing before its first, frame {segment.first}")
             last, self._end = None, HEAD_BYTES
@@ -287,7 +335,7 @@ class Log:
                 data = frame(number, payload)
                 self._write(fd, data, end)
                 end, number = end + len(data), number + 1
-            self._write(fd, head(self.number, 0 if payloads is None else end), 0)
+            self._write(fd, head(self.number, 0 if payloads is None else end, bytes.fromhex(self.id)), 0)
             self._sync(fd)
             self.disk.replace(temporary, path)
             self._sync_directory(self.directory)

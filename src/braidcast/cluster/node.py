@@ -302,10 +302,10 @@ class Node:
 
     def _commit(self, durability: Durability) -> None:
         batches = [(replica, replica.out.take()) for replica in self.replicas.values()]
-        if durability.wants_checkpoint and (records := self._checkpoint()) is not None:
-            durability.checkpoint(records, lambda: self._committed(batches))
+        records = [(replica.pid, batch.records) for replica, batch in batches if batch.records]
+        if durability.wants_checkpoint and (everything := self._checkpoint()) is not None:
+            durability.checkpoint(everything, records, lambda: self._committed(batches))
         else:
-            records = [(replica.pid, batch.records) for replica, batch in batches if batch.records]
             durability.commit(records, lambda: self._committed(batches))
 
     def _checkpoint(self) -> list[tuple[Pid, list[Any]]] | None:

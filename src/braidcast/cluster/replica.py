@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import random
 from typing import Any
 
@@ -38,19 +38,31 @@ class Replica:
 
     def start(self, records: Iterable[Any]) -> None:
         """Recover what was durable, and begin; the clocks are set."""
+        records = list(records)
+        self._check_kept(records)
         self.process.recover(records)
         if not self.process.can_resume(self.journal.mark):
             raise JournalError(
                 f"the journal of process {self.pid} in {self.journal.folder} ends at the timestamp "
-                f"{self.journal.mark}, and what follows is forgotten: it was damaged or deleted; bring it back, or let "
-                f"the node rejoin with an empty data directory"
+                f"{self.journal.mark}{self.journal.torn}, and what follows is forgotten: it was damaged or deleted; "
+                f"bring it back, or let the node rejoin: move its data directory away and start it with --rejoin"
             )
         self.process.start(self.journal.mark)
 
     def rejoin(self, life: int) -> None:
         """Begin without what was durable, because it is lost."""
+        self._check_kept([])
         self.process.rejoin(life)
         self.process.start()
+
+    def _check_kept(self, records: Sequence[Any]) -> None:
+        """What a process of a plain node delivered rests on records: without any, the log is gone."""
+        if self.journal.folder is not None and self.process.replays and self.journal.mark and not records:
+            raise JournalError(
+                f"the log holds nothing of process {self.pid}, whose journal in {self.journal.folder} ends at the "
+                f"timestamp {self.journal.mark}: bring the log back, or move the node's data directory away and start "
+                f"it with --rejoin"
+            )
 
     def set_timers(self, loop: asyncio.AbstractEventLoop) -> None:
         """Timers wait for nothing, not even the disk."""

@@ -2,7 +2,8 @@
 
 A segment is a file named after the number of its first frame. It appears whole, by a rename, and grows at its end:
 
-    head    magic, version, number of the first frame, where its checkpoint ends (0: it has none), checksum
+    head    magic, version, number of the first frame, where its checkpoint ends (0: it has none), checksum of these;
+            the id of the log, and its checksum
     frames  each one: magic, length, number, checksum of the payload, checksum of all these; payload; end mark
     zeros   written ahead, up to the end of the file
 
@@ -28,16 +29,20 @@ from zlib import crc32
 
 from braidcast.core.errors import BraidcastError
 
-VERSION: Final = 1
+VERSION: Final = 2
 SECTOR_BYTES: Final = 512
 
 _MAGIC: Final = b"braidlog"
 _HEAD: Final = struct.Struct("<8sIQQ")
+_ID: Final = struct.Struct("<16s")
 _FRAME_MAGIC: Final = b"\xf7CMT"
 _FRAME: Final = struct.Struct("<4sQQI")
 _CHECKSUM: Final = struct.Struct("<I")
 _END_MARK: Final = b"\xa5"
-HEAD_BYTES: Final = _HEAD.size + _CHECKSUM.size
+_COMMON_HEAD_BYTES: Final = _HEAD.size + _CHECKSUM.size
+"""All versions begin so."""
+HEAD_BYTES: Final = _COMMON_HEAD_BYTES + _ID.size + _CHECKSUM.size
+NO_ID: Final = bytes(_ID.size)
 FRAME_HEAD_BYTES: Final = _FRAME.size + _CHECKSUM.size
 
 
@@ -57,10 +62,10 @@ def damage(path: Path, at: int, what: str) -> LogCorrupt:
     )
 
 
-def head(first: int, checkpoint_end: int) -> bytes:
-    """The beginning of a segment. All versions keep this layout."""
+def head(first: int, checkpoint_end: int, log_id: bytes = NO_ID) -> bytes:
+    """The beginning of a segment."""
     packed = _HEAD.pack(_MAGIC, VERSION, first, checkpoint_end)
-    return packed + _CHECKSUM.pack(crc32(packed))
+    return b"".join((packed, _CHECKSUM.pack(crc32(packed)), log_id, _CHECKSUM.pack(crc32(log_id))))
 
 
 def frame(number: int, payload: bytes) -> bytes:
@@ -88,18 +93,24 @@ class Segment(NamedTuple):
     """The number of its first frame."""
     checkpoint_end: int
     """Its frames before this are a checkpoint, which replaces all segments before; 0: it has none."""
+    log_id: bytes
+    """Which log it is of."""
     data: bytes
 
     @classmethod
     def parse(cls, path: Path, data: bytes) -> Self:
         """`data` may be the whole file or only its head."""
-        if len(data) < HEAD_BYTES or not _is_sealed(data, 0, _HEAD.size) or not data.startswith(_MAGIC):
+        whole = len(data) >= _COMMON_HEAD_BYTES and _is_sealed(data, 0, _HEAD.size) and data.startswith(_MAGIC)
+        if not whole:
             raise damage(path, 0, "this is not the head of a segment")
         _, version, first, checkpoint_end = _HEAD.unpack_from(data)
         if version != VERSION:
             raise LogForeign(f"{path} has format {version}, this braidcast knows format {VERSION}: use the one that "
                              "wrote it or a newer one")  # fmt: skip
-        return cls(path, first, checkpoint_end, data)
+        if len(data) < HEAD_BYTES or not _is_sealed(data, _COMMON_HEAD_BYTES, _ID.size):
+            raise damage(path, 0, "this is not the head of a segment")
+        (log_id,) = _ID.unpack_from(data, _COMMON_HEAD_BYTES)
+        return cls(path, first, checkpoint_end, log_id, data)
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
         """Where each good frame ends and its payload, up to the end of the log or the first bad one."""

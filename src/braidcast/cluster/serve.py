@@ -9,8 +9,7 @@ import signal
 import sys
 
 from braidcast.cluster.config import ClusterConfig
-from braidcast.cluster.identity import open_identity
-from braidcast.cluster.log import Log
+from braidcast.cluster.data import locked, open_data
 from braidcast.cluster.node import Node
 from braidcast.core.errors import BraidcastError
 
@@ -37,21 +36,20 @@ def serve(config: ClusterConfig, name: str, *, rejoin: bool = False) -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
     )
-    in_memory = config.durability == "memory"
-    identity = open_identity(
-        node_config.data, config.name, config.fingerprint, name, rejoin=rejoin, in_memory=in_memory
-    )
-    wal = None
-    if not in_memory:
-        wal = Log.open(node_config.data / "log", segment_bytes=config.limits.segment_bytes)
-        if wal.torn_bytes:
-            log.warning("cut off %d bytes of a commit that was not finished when the power went", wal.torn_bytes)
-    elif identity.incarnation > 1 and not rejoin:
+    with locked(node_config.data, name):
+        _serve_locked(config, name, rejoin)
+
+
+def _serve_locked(config: ClusterConfig, name: str, rejoin: bool) -> None:
+    identity, wal = open_data(config, name, rejoin=rejoin)
+    if wal is None and identity.incarnation > 1 and not rejoin:
         raise NodeFailed(
             f"node {name} keeps its state in memory only (durability = \"memory\") and ran before, so it has lost what "
             f"it promised: start it with --rejoin if the others run; if they do not, everything is lost, and a new "
             f"cluster begins with empty directories"
         )
+    if wal is not None and wal.torn_bytes:
+        log.warning("cut off %d bytes of a commit that was not finished when the power went", wal.torn_bytes)
     node = Node(config, identity, wal)
     gc.collect()
     gc.freeze()

@@ -22,6 +22,7 @@ def status_of(node: Node) -> dict[str, Any]:
         "durability": config.durability,
         "disk": None if durability is None else {
             "full": node.disk_full, "commits": durability.commits,
+            "checkpoint_waits": durability.checkpoint_waits,
             "log_bytes": durability.wal.bytes_since_checkpoint + durability.wal.checkpoint_bytes,
         },
         "replicas": [
@@ -29,6 +30,7 @@ def status_of(node: Node) -> dict[str, Any]:
                 "group": config.group_name(replica.group), "pid": replica.pid, "role": replica.process.role,
                 "backlog": replica.process.backlog, "delivered": replica.journal.next - 1,
                 "gts": replica.journal.last_gts, "refused": dict(replica.out.refused),
+                "journal_damage": replica.journal.damage,
             }
             for replica in node.replicas.values()
         ],
