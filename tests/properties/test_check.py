@@ -98,7 +98,7 @@ def test_a_judgement_says_what_was_not_judged_and_why() -> None:
     restless = History(replace(history.manifest, quiescent=False, promises=()), history.events)
     found = judge_history(restless)
     assert found.skipped["termination"] == "quiescent runs"
-    assert found.skipped["genuineness"] == "protocols that promise genuineness"
+    assert found.skipped["genuineness"] == "protocols that promise genuineness, in histories that record what is sent"
     assert {"termination", "agreement", "genuineness", "fifo"} <= {*found.skipped}
     assert not {*found.skipped} & {*found.judged}
 

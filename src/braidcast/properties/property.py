@@ -24,7 +24,10 @@ ANY = Scope("every history", lambda _: True)
 WITH_GTS = Scope("deliveries that carry a gts", lambda view: view.has_gts)
 QUIESCENT = Scope("quiescent runs", lambda view: view.manifest.quiescent)
 PROMISED_FIFO = Scope("protocols that promise FIFO", lambda view: FIFO in view.manifest.promises)
-PROMISED_GENUINE = Scope("protocols that promise genuineness", lambda view: GENUINE in view.manifest.promises)
+PROMISED_GENUINE = Scope(
+    "protocols that promise genuineness, in histories that record what is sent",
+    lambda view: GENUINE in view.manifest.promises and bool(view.kinds("send")),
+)
 WITH_RECORDS = Scope("protocols with white-box records and messages", lambda view: view.has_acceptances)
 WITH_BALLOTS = Scope("protocols that persist ballots or clocks", lambda view: bool(view.kinds("persist")))
 WITH_COLLECTION = Scope("runs that note `collected`", lambda view: bool(view.kinds("collected")))
