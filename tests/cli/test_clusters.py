@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
+import shutil
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from braidcast.cli.main import run
 from braidcast.cli.registry import protocol_named
+from braidcast.client.follower import Follower
 from braidcast.cluster.config import load_config
-from braidcast.cluster.local import CONFIG, LocalCluster
+from braidcast.cluster.local import CONFIG, LocalCluster, node_command
 from braidcast.history.store import read_history
 from braidcast.properties.check import check
+from braidcast.wire.service import JournalEntry
 
 
 @pytest.fixture
@@ -224,3 +231,79 @@ def test_groups_that_cannot_be_are_refused(
     assert run(["up", "--groups", groups, "--data", str(tmp_path / "no")]) == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "no").exists()
+
+
+# -- messages by hand -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_to_send_is_nothing_sent(cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert run(["send", "--cluster", str(cluster), "--to", "stock"]) == 0
+
+
+@pytest.mark.parametrize("after", ["-5", "99999999999999999999999"])
+def test_timestamp_that_cannot_be_is_refused(after: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tail", "stock", "--after", after]) == 2
+    error = capsys.readouterr().err
+    assert "--after" in error
+    assert error.count("\n") == 1
+
+
+def test_tail_ends_with_all_there_is_though_nodes_pause_meanwhile(
+    cluster: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every entry comes after a silence in which nodes seemed to have no more."""
+    where = ["--cluster", str(cluster)]
+    assert run(["send", *where, "--to", "stock", "one", "two", "three"]) == 0
+    steps = Follower.__aiter__
+
+    async def haltingly(self: Follower) -> AsyncIterator[JournalEntry]:
+        async for entry in steps(self):
+            await asyncio.wait((asyncio.get_running_loop().create_future(),), timeout=0.5)
+            yield entry
+
+    monkeypatch.setattr(Follower, "__aiter__", haltingly)
+    capsys.readouterr()
+    assert run(["tail", *where, "stock", "--no-follow"]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["one", "two", "three"]
+    assert run(["tail", *where, "accounts", "--no-follow"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_tail_says_that_no_replica_of_the_group_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "spread"
+    assert run(["up", "--groups", "2", "--replicas", "1", "--layout", "spread", "--data", str(data)]) == 0
+    try:
+        local(data).kill("g1-1")
+        assert run(["tail", "g1", "--no-follow", "--cluster", str(data)]) == 1
+        assert "no replica of group g1 answers" in capsys.readouterr().err
+    finally:
+        assert run(["down", "--data", str(data)]) == 0
+
+
+def test_reader_that_goes_away_is_no_failure(cluster: Path) -> None:
+    where = ["--cluster", str(cluster)]
+    assert run(["send", *where, "--to", "stock", *map(str, range(200))]) == 0
+    command = [sys.executable, "-m", "braidcast", "tail", "stock", "--no-follow", *where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=4096) as tail:
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        tail.stdout.readline()
+        tail.stdout.close()
+        assert (tail.stderr.read(), tail.wait()) == (b"", 0)
+
+
+def test_status_says_why_a_node_is_turned_away(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["down", "--data", str(cluster)]) == 0
+    known = local(cluster)
+    other = cluster / "cluster-n3.toml"
+    options = '[cluster.options]\nfollower_delivery = "early"\n\n[groups]'
+    other.write_text((cluster / CONFIG).read_text().replace("[groups]", options))
+    shutil.rmtree(cluster / "data" / "n3")
+    known.commands["n3"] = node_command(other, "n3")
+    known.start("n3")
+    capsys.readouterr()
+    assert run(["up", "--data", str(cluster)]) == 1
+    assert "no session with n3 (" in capsys.readouterr().out
+    assert run(["status", "--cluster", str(cluster)]) == 0
+    assert "fingerprint" in capsys.readouterr().out

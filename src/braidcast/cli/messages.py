@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from braidcast.cli.arguments import json_argument
+from braidcast.cli.asking import ask_each
 from braidcast.cli.clusters import cluster_argument, config_at, open_link, run_client
 from braidcast.client.errors import NotDelivered
 from braidcast.client.follower import Follower
 from braidcast.client.sender import Sender
+from braidcast.cluster.config import ClusterConfig
 from braidcast.core.timestamps import show_timestamp
 from braidcast.wire.service import JournalEntry
 
-QUIET_S = 0.3
+STALLED_S = 30.0
+"""How long `tail --no-follow` waits for the next of what it knows to be there."""
+TIMESTAMP_MAX = (1 << 63) - 1
 
 
 @click.command()
@@ -39,6 +42,8 @@ def send(path: Path, groups: str, timeout_s: float, as_json: bool, messages: tup
       seq 1000 | braidcast send --to g0
     """
     payloads = [m.encode() for m in messages] or [line.rstrip(b"\n") for line in sys.stdin.buffer]
+    if not payloads:
+        return 0
     return run_client(_send(path, [name.strip() for name in groups.split(",")], payloads, timeout_s, as_json))
 
 
@@ -70,35 +75,58 @@ async def _send(path: Path, groups: list[str], payloads: list[bytes], timeout_s:
 
 @click.command()
 @cluster_argument
-@click.option("--after", type=int, default=0, help="A timestamp: begin after it.")
+@click.option("--after", type=click.IntRange(0, TIMESTAMP_MAX), default=0, help="A timestamp: begin after it.")
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--no-follow", is_flag=True, help="Stop when there is nothing more.")
 @json_argument
 @click.argument("group")
-def tail(path: Path, after: int, count: int | None, no_follow: bool, as_json: bool, group: str) -> None:
+def tail(path: Path, after: int, count: int | None, no_follow: bool, as_json: bool, group: str) -> int:
     """Print what a group delivers, in its order, from the beginning or after a timestamp, and go on as it happens.
+
+    With `--no-follow` it ends when all is printed that a replica of the group had delivered when it began; it leaves
+    with 1 if no replica of the group answers.
 
     \b
     Examples:
       braidcast tail g0
       braidcast tail g0 --after 17408 --count 10 --json
     """
-    run_client(_tail(path, group, after, count, no_follow, as_json))
+    return run_client(_tail(path, group, after, count, no_follow, as_json))
 
 
-async def _tail(path: Path, group: str, after: int, count: int | None, no_follow: bool, as_json: bool) -> None:
-    link = await open_link(config_at(path))
+async def _tail(path: Path, group: str, after: int, count: int | None, no_follow: bool, as_json: bool) -> int:
+    config = config_at(path)
+    link = await open_link(config)
     try:
         entries = aiter(Follower(link, group, after))
+        upto = await _last_of(config, group) if no_follow else None
+        if no_follow and upto is None:
+            click.echo(f"braidcast: no replica of group {group} answers: see `braidcast status`", err=True)
+            return 1
         shown = 0
-        with suppress(TimeoutError):
-            while count is None or shown < count:
-                wait_s = 2.0 if not shown else QUIET_S
-                entry = await (asyncio.wait_for(anext(entries), wait_s) if no_follow else anext(entries))
-                click.echo(_show(entry, link.groups, as_json))
-                shown += 1
+        while (count is None or shown < count) and (upto is None or after < upto):
+            try:
+                entry = await asyncio.wait_for(anext(entries), None if upto is None else STALLED_S)
+            except TimeoutError:
+                click.echo(f"braidcast: nothing more of group {group} comes, though there is more: no replica of it "
+                           f"sent anything for {STALLED_S:.0f} s", err=True)  # fmt: skip
+                return 1
+            click.echo(_show(entry, link.groups, as_json))
+            shown, after = shown + 1, entry.gts
     finally:
         await link.close()
+    return 0
+
+
+async def _last_of(config: ClusterConfig, group: str) -> int | None:
+    """The newest timestamp that a replica of the group says it has delivered; None if none of them answers."""
+    hosts = next(each.nodes for each in config.groups if each.name == group)
+    found = await ask_each(config, aloud=True, only=hosts)
+    return max(
+        (replica["gts"] for each in found if each.answer is not None for replica in each.answer["replicas"]
+         if replica["group"] == group),
+        default=None,
+    )  # fmt: skip
 
 
 def _show(entry: JournalEntry, groups: dict[str, int], as_json: bool) -> str:

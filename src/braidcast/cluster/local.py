@@ -132,11 +132,7 @@ class LocalCluster:
 
     def wait_until(self, condition: Callable[[], bool], what: str, seconds: float = STOP_S) -> None:
         """Wait for something, but not for ever."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                raise LocalClusterError(f"waited {seconds:.0f} s in vain for {what}")
-            time.sleep(LOOK_S)
+        wait_until(condition, what, seconds)
 
     def last_words(self, name: str) -> str:
         """The last line that a node said."""
@@ -145,6 +141,15 @@ class LocalCluster:
         except OSError:
             return ""
         return lines[-1] if lines else ""
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = STOP_S) -> None:
+    """Wait for something, but not for ever."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LocalClusterError(f"waited {seconds:.0f} s in vain for {what}")
+        time.sleep(LOOK_S)
 
 
 def processes_in(folder: Path) -> list[NodeProcess]:
