@@ -12,7 +12,7 @@ from tests.properties.histories import changed, correct_history
 from tests.properties.tamper import TAMPERINGS
 
 from braidcast.core.errors import OptionError
-from braidcast.history.event import History
+from braidcast.history.event import RESTART, Event, History
 from braidcast.history.store import read_history, write_history
 from braidcast.properties.check import PROPERTIES, check, judge_history, properties_table
 
@@ -98,7 +98,7 @@ def test_a_judgement_says_what_was_not_judged_and_why() -> None:
     restless = History(replace(history.manifest, quiescent=False, promises=()), history.events)
     found = judge_history(restless)
     assert found.skipped["termination"] == "quiescent runs"
-    assert found.skipped["genuineness"] == "protocols that promise genuineness"
+    assert found.skipped["genuineness"] == "protocols that promise genuineness, in histories that record what is sent"
     assert {"termination", "agreement", "genuineness", "fifo"} <= {*found.skipped}
     assert not {*found.skipped} & {*found.judged}
 
@@ -131,3 +131,15 @@ def from_disk(history: History, folder: Path) -> History:
 
 def as_text(history: History) -> list[str]:
     return [str(violation) for violation in check(history)]
+
+
+def test_disks_of_a_cluster_are_judged_only_while_no_node_restarts() -> None:
+    """A node that was killed between the sync and the record of it has the mark, and its history does not."""
+    history = correct_history(1, faults=False)
+    assert not any(event.event == RESTART for event in history.events)
+    names = ("persist_precedes_send", "persist_precedes_delivery")
+    restarted = [*history.events, Event(10**9, 10**9, 0, 1, RESTART, None, None)]
+    of_cluster = replace(history.manifest, driver="cluster")
+    assert {*names} <= {*judge_history(History(of_cluster, history.events)).judged}
+    assert {*names} <= {*judge_history(History(history.manifest, restarted)).judged}
+    assert {*names} <= judge_history(History(of_cluster, restarted)).skipped.keys()

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from braidcast.cli.main import run
+from braidcast.cluster.local import NodeProcess, processes_in, wait_until
 
 
 def figures(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, float]:
@@ -42,3 +48,21 @@ def test_bench_failover_kills_leaders_and_judges_what_comes_after(capsys: pytest
     found = figures(capsys, "failover", "--rounds", "1", "--rate", "100")
     assert (found["rounds"], found["violations"], found["lost"]) == (1, 0, 0)
     assert 0 < found["leader_ms_p50"] <= found["drain_ms_max"]
+
+
+def test_bench_that_is_told_to_stop_leaves_no_node_and_no_directory(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "braidcast", *"bench cluster --layout colocated --seconds 300".split()]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    def nodes() -> list[NodeProcess]:
+        folders = list(tmp_path.glob("braidcast-bench-*"))
+        return [node for folder in folders for node in processes_in(folder) if node.pid is not None]
+
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as bench:
+        wait_until(lambda: len(nodes()) == 3, "the nodes", 30)
+        running = nodes()
+        bench.send_signal(signal.SIGTERM)
+        _, error = bench.communicate(timeout=60)
+    assert (bench.returncode, error.strip()) == (130, b"braidcast: interrupted")
+    assert [node.pid for node in running] == [None] * 3
+    assert list(tmp_path.glob("braidcast-bench-*")) == []

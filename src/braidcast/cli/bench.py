@@ -17,6 +17,7 @@ import click
 from braidcast.cli.arguments import json_argument, options_argument, print_json, print_table, split_pairs
 from braidcast.cli.progress import Progress
 from braidcast.cli.registry import WHITEBOX, protocol_named
+from braidcast.cli.stopping import stops_when_told
 from braidcast.cluster.config import ClusterConfig, Layout, load_config
 from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import free_ports
@@ -108,7 +109,7 @@ def of_cluster(
         settings["cluster"]["history"] = "history"
     if pairs:
         settings["cluster.options"] = dict(split_pairs(pairs))
-    with throwaway_cluster(layout, settings) as config:
+    with stops_when_told(), throwaway_cluster(layout, settings) as config:
         load = ClusterLoad(destinations, outstanding, batch, payload_bytes, seconds)
         _show(measure_cluster(config, load), as_json)
 
@@ -131,7 +132,10 @@ def endurance(messages: int, batch: int, outstanding: int, durability: str, as_j
     settings: dict[str, dict[str, str | int]] = {
         "cluster": {"durability": durability}, "limits": {"journal_bytes_max": 8 << 20},
     }  # fmt: skip
-    with throwaway_cluster("colocated", settings) as config, Progress("messages", messages) as progress:
+    with (
+        stops_when_told(), throwaway_cluster("colocated", settings) as config,
+        Progress("messages", messages) as progress,
+    ):  # fmt: skip
         figures = endure(config, messages, batch, outstanding, progress.update)
     _show(figures, as_json)
 
@@ -152,7 +156,7 @@ def failover(rounds: int, rate: float, as_json: bool) -> None:
     """
     folder = Path(mkdtemp(prefix="braidcast-bench-"))
     try:
-        with Progress("leaders killed", rounds) as progress:
+        with stops_when_told(), Progress("leaders killed", rounds) as progress:
             figures = measure_failover(WHITEBOX, folder, rounds, rate, progress.update)
     finally:
         rmtree(folder)

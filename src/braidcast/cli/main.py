@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -15,7 +16,7 @@ from braidcast import __version__
 from braidcast.cli.bench import bench
 from braidcast.cli.chaos import chaos
 from braidcast.cli.check import check
-from braidcast.cli.clusters import down, status, up
+from braidcast.cli.clusters import down, seal, status, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
 from braidcast.cli.explore import explore
@@ -29,7 +30,21 @@ MISUSE = 2
 INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class ReaderGone(Exception):
+    """Whoever read the output has gone; click itself would make a failure of it."""
+
+
+class Commands(click.Group):
+    """The subcommands."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGone from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="braidcast")
 def cli() -> None:
     """Atomic multicast: one consistent order across groups, without a global sequencer.
@@ -46,7 +61,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, up, down, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench):
+for command in (demo, up, down, seal, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench):
     cli.add_command(command)
 
 
@@ -71,7 +86,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
+    except ReaderGone:
         sys.stdout = None  # whoever read it has gone: nothing is left to flush
         return 0
     except OSError as error:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from braidcast.cli.arguments import json_argument
-from braidcast.cli.clusters import cluster_argument, run_client
+from braidcast.cli.asking import ask_each
+from braidcast.cli.clusters import cluster_argument, config_at, run_client
 from braidcast.client.client import Client
 from braidcast.client.errors import NotDelivered
 from braidcast.client.subscriber import Delivery, Subscriber
+from braidcast.cluster.config import ClusterConfig
 from braidcast.core.timestamps import show_timestamp
 
-FIRST_S, QUIET_S = 2.0, 0.3
+STALLED_S = 30.0
+"""How long `tail --no-follow` waits for the next of what it knows to be there."""
 
 
 @click.command()
@@ -38,6 +40,8 @@ def send(path: Path, groups: str, timeout_s: float, as_json: bool, messages: tup
       seq 1000 | braidcast send --to g0
     """
     payloads = [m.encode() for m in messages] or [line.rstrip(b"\n") for line in sys.stdin.buffer]
+    if not payloads:
+        return 0
     return run_client(_send(path, [name.strip() for name in groups.split(",")], payloads, timeout_s, as_json))
 
 
@@ -66,26 +70,50 @@ async def _send(path: Path, groups: list[str], payloads: list[bytes], timeout_s:
 @click.option("--no-follow", is_flag=True, help="Stop when there is nothing more.")
 @json_argument
 @click.argument("group")
-def tail(path: Path, after: str, count: int | None, no_follow: bool, as_json: bool, group: str) -> None:
+def tail(path: Path, after: str, count: int | None, no_follow: bool, as_json: bool, group: str) -> int:
     """Print what a group delivers, in its order, from the beginning or after a timestamp, and go on as it happens.
+
+    With `--no-follow` it ends when all is printed that a replica of the group had delivered when it began; it leaves
+    with 1 if no replica of the group answers.
 
     \b
     Examples:
       braidcast tail g0
       braidcast tail g0 --after 17408 --count 10 --json
     """
-    run_client(_tail(path, group, after, count, no_follow, as_json))
+    return run_client(_tail(path, group, after, count, no_follow, as_json))
 
 
-async def _tail(path: Path, group: str, after: str, count: int | None, no_follow: bool, as_json: bool) -> None:
+async def _tail(path: Path, group: str, after: str, count: int | None, no_follow: bool, as_json: bool) -> int:
     async with Subscriber.connect(path, group=group, after=after) as deliveries:
-        shown = 0
-        with suppress(TimeoutError):
-            while count is None or shown < count:
-                async with asyncio.timeout((QUIET_S if shown else FIRST_S) if no_follow else None):
-                    delivery = await anext(deliveries)
+        upto = await _last_of(config_at(path), group) if no_follow else None
+        if no_follow and upto is None:
+            click.echo(f"braidcast: no replica of group {group} answers: see `braidcast status`", err=True)
+            return 1
+        shown, at = 0, deliveries.checkpoint.timestamp
+        while (count is None or shown < count) and (upto is None or at < upto):
+            try:
+                async with asyncio.timeout(None if upto is None else STALLED_S):
+                    found = await deliveries.take(1000 if count is None else count - shown)
+            except TimeoutError:
+                click.echo(f"braidcast: nothing more of group {group} comes, though there is more: no replica of it "
+                           f"sent anything for {STALLED_S:.0f} s", err=True)  # fmt: skip
+                return 1
+            for delivery in found:
                 click.echo(_show(delivery, as_json))
-                shown += 1
+            shown, at = shown + len(found), found[-1].timestamp
+    return 0
+
+
+async def _last_of(config: ClusterConfig, group: str) -> int | None:
+    """The newest timestamp that a replica of the group says it has delivered; None if none of them answers."""
+    hosts = next(each.nodes for each in config.groups if each.name == group)
+    found = await ask_each(config, aloud=True, only=hosts)
+    return max(
+        (replica["gts"] for each in found if each.answer is not None for replica in each.answer["replicas"]
+         if replica["group"] == group),
+        default=None,
+    )  # fmt: skip
 
 
 def _show(delivery: Delivery, as_json: bool) -> str:

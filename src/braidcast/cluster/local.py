@@ -10,14 +10,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from braidcast.cluster.config import ClusterConfig
 from braidcast.core.errors import BraidcastError
 
+RUN = "run"
 STOP_S = 10.0
 LOOK_S = 0.02
 
@@ -52,6 +53,20 @@ class NodeProcess:
             return None
         return None if _is_zombie(pid) else pid
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether somebody stopped it (SIGSTOP): it runs, and does nothing."""
+        return (pid := self.pid) is not None and any(line.startswith("State:\tT") for line in _status_of(pid))
+
+    def adopt(self, pid: int) -> bool:
+        """Take a process that answers for the node as its own; False if it is not of this directory."""
+        self.pid_file.parent.mkdir(parents=True, exist_ok=True)
+        self.pid_file.write_text(f"{pid}\n")
+        if self.pid == pid:
+            return True
+        self.pid_file.unlink()
+        return False
+
     def _is_in(self, words: list[bytes]) -> bool:
         return self.name.encode() in words and any(word.startswith(bytes(self.folder) + b"/") for word in words)
 
@@ -62,12 +77,9 @@ class LocalCluster:
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
         self.folder = config.path.parent
-        run = self.folder / "run"
         self.commands = {name: node_command(config.path, name) for name in config.nodes}
         """How each is started; trials put other commands here."""
-        self.nodes = {
-            name: NodeProcess(name, self.folder, run / f"{name}.pid", run / f"{name}.log") for name in config.nodes
-        }
+        self.nodes = {name: _process(self.folder, name) for name in config.nodes}
 
     def start(self, name: str, *arguments: str) -> int:
         """Start the process of a node; its process id."""
@@ -115,26 +127,11 @@ class LocalCluster:
 
     def stop_all(self) -> list[str]:
         """Stop every node; those that had to be killed."""
-        for name in self.running():
-            self.signal(name, signal.SIGCONT)
-            self.signal(name, signal.SIGTERM)
-        deadline = time.monotonic() + STOP_S
-        while self.running() and time.monotonic() < deadline:
-            time.sleep(LOOK_S)
-        stubborn = list(self.running())
-        for name in stubborn:
-            self.kill(name)
-        for node in self.nodes.values():
-            node.pid_file.unlink(missing_ok=True)
-        return stubborn
+        return stop_processes(self.nodes.values())
 
     def wait_until(self, condition: Callable[[], bool], what: str, seconds: float = STOP_S) -> None:
         """Wait for something, but not for ever."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                raise LocalClusterError(f"waited {seconds:.0f} s in vain for {what}")
-            time.sleep(LOOK_S)
+        wait_until(condition, what, seconds)
 
     def last_words(self, name: str) -> str:
         """The last line that a node said."""
@@ -143,6 +140,53 @@ class LocalCluster:
         except OSError:
             return ""
         return lines[-1] if lines else ""
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = STOP_S) -> None:
+    """Wait for something, but not for ever."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LocalClusterError(f"waited {seconds:.0f} s in vain for {what}")
+        time.sleep(LOOK_S)
+
+
+def processes_in(folder: Path) -> list[NodeProcess]:
+    """The nodes whose process ids a directory holds, whatever its configuration says."""
+    return [_process(folder, file.stem) for file in sorted((folder / RUN).glob("*.pid"))]
+
+
+def stop_processes(nodes: Iterable[NodeProcess]) -> list[str]:
+    """Stop nodes; those that had to be killed."""
+    nodes = list(nodes)
+
+    def tell(*numbers: int) -> list[str]:
+        running = [(node.name, pid) for node in nodes if (pid := node.pid) is not None]
+        for _, pid in running:
+            for number in numbers:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        return [name for name, _ in running]
+
+    def wait() -> bool:
+        deadline = time.monotonic() + STOP_S
+        while any(node.pid is not None for node in nodes):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK_S)
+        return True
+
+    tell(signal.SIGCONT, signal.SIGTERM)
+    stubborn = [] if wait() else tell(signal.SIGKILL)
+    if stubborn and not wait():
+        raise LocalClusterError(f"node {stubborn[0]} does not die: its process hangs in the kernel")
+    for node in nodes:
+        node.pid_file.unlink(missing_ok=True)
+    return stubborn
+
+
+def _process(folder: Path, name: str) -> NodeProcess:
+    return NodeProcess(name, folder, folder / RUN / f"{name}.pid", folder / RUN / f"{name}.log")
 
 
 def node_command(config: Path, name: str) -> list[str]:

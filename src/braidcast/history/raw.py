@@ -2,17 +2,26 @@
 
 A node must lose no event when it is killed, and must not spend its time on Parquet. So each incarnation of a node
 appends to a file of its own below `raw/`, one write per turn of its loop, before anything of that turn leaves the
-node; what is written survives the death of the process. `seal_raw` makes the files of all nodes into one history.
+node; what is written survives the death of the process.
+
+`seal_raw` makes the files of all nodes and of all their incarnations into one history, again each time:
+
+1. The raw files stay. A history of some incarnations only would lack what the others did, and find them at fault.
+2. A history that was sealed before is replaced when the new one is whole. One of another run is never touched.
+3. The events of a process stand in the order of its incarnations, whatever clocks say. Those of different nodes stand
+   in the order of their monotonic clocks if all clocks are one: each file says of which boot of a machine its clock is
+   (`.clock`). Otherwise each such clock is laid beside the wall clock once, at its first event.
 """
 
 from __future__ import annotations
 
 import heapq
 import os
+import shutil
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from operator import attrgetter
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
@@ -27,10 +36,12 @@ from braidcast.core.topology import Topology
 from braidcast.history.appending import NO_ROOM, append_whole
 from braidcast.history.event import DiskLost, Event, Resumed
 from braidcast.history.manifest import HistoryError, Manifest, manifest_from_json
-from braidcast.history.store import MANIFEST, HistoryWriter
+from braidcast.history.store import EVENTS, MANIFEST, HistoryWriter, read_manifest
 
 RAW = "raw"
-SUFFIX = ".events"
+SUFFIX, CLOCK_SUFFIX = ".events", ".clock"
+SEALING = ".sealing"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 CORE_KINDS: tuple[type, ...] = (
     Multicast, Reply, Redirect, Refused, Delivered, Restored, SnapshotWanted, Snapshot, Connected, Resumed, DiskLost,
 )  # fmt: skip
@@ -49,6 +60,8 @@ class RawWriter:
                 temporary = folder / f".{name}.tmp"
                 temporary.write_text(manifest.to_json(), encoding="utf-8")
                 os.replace(temporary, head)
+            if (clock := _clock_here()) is not None:
+                (folder / f"{name}{CLOCK_SUFFIX}").write_text(clock, encoding="utf-8")
             self.file = os.open(folder / f"{name}{SUFFIX}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             self.size = os.fstat(self.file).st_size
         except OSError as error:
@@ -82,31 +95,90 @@ def seal_raw(
     directory: Path,
     kinds_of: Callable[[str], Iterable[type]],
     finish: Callable[[Manifest], Manifest] = lambda manifest: manifest,
-    *,
-    overwrite: bool = False,
 ) -> int:
-    """Make the raw events in `directory` into a history; how many there were.
+    """Make all raw events in `directory` into a history; how many there are. The raw events stay.
 
     `kinds_of` names the classes that a protocol's events may hold; `finish` completes the manifest with what is known
-    only at the end. The raw files are taken away when the history is whole.
+    only at the end. No node may write meanwhile.
     """
     folder = directory / RAW
     head = folder / MANIFEST
     if not head.is_file():
         raise HistoryError(f"{directory} has no raw events: was `history` set in the configuration of the cluster?")
     manifest = finish(manifest_from_json(head.read_text(encoding="utf-8"), str(head)))
-    files = sorted(folder.glob(f"*{SUFFIX}"))
+    _check_place(directory, manifest)
     kinds = tuple(sorted({*kinds_of(manifest.protocol), *CORE_KINDS}, key=lambda kind: kind.__name__))
-    streams = [_read(path, kinds) for path in files]
-    count = 0
-    with HistoryWriter(directory, manifest, stem="events", overwrite=overwrite) as writer:
-        for event in heapq.merge(*streams, key=attrgetter("t_mono")):
-            writer.append(event)
-            count += 1
-    for path in (*files, head):
-        path.unlink()
-    folder.rmdir()
+    files = sorted(path for path in folder.glob(f"*{SUFFIX}") if path.is_file())
+    sealing = directory / SEALING
+    try:
+        if sealing.exists():
+            shutil.rmtree(sealing)
+        count = 0
+        with HistoryWriter(sealing, manifest, stem="events") as writer:
+            for event in _merged(files, kinds):
+                writer.append(event)
+                count += 1
+        (directory / MANIFEST).unlink(missing_ok=True)
+        if (directory / EVENTS).exists():
+            shutil.rmtree(directory / EVENTS)
+        for name in (EVENTS, MANIFEST):
+            os.replace(sealing / name, directory / name)
+        sealing.rmdir()
+    except OSError as error:
+        raise HistoryError(
+            f"{directory} cannot be sealed: {error.filename or ''} {error.strerror or error}; all is still there"
+        ) from None
     return count
+
+
+def _check_place(directory: Path, manifest: Manifest) -> None:
+    """What is there already must be of the same run: it was made of raw events that are all still here."""
+    if (directory / MANIFEST).exists() and (there := read_manifest(directory).run) != manifest.run:
+        raise HistoryError(
+            f"{directory} holds the history of another run ({there}): move its {MANIFEST} and {EVENTS} away, then seal "
+            f"again"
+        )
+
+
+def _merged(files: list[Path], kinds: tuple[type, ...]) -> Iterator[Event]:
+    """The events of all files; those of a node in the order of its incarnations."""
+    clocks = {path: _clock_of(path) for path in files}
+    ahead: dict[str, int] = dict.fromkeys(clocks.values(), 0)
+    """How far the wall clock is ahead of each monotonic clock; 0 if there is only one."""
+    if len(ahead) > 1:
+        firsts = [(first, clocks[path]) for path in files if (first := next(_read(path, kinds), None)) is not None]
+        for first, clock in sorted(firsts, key=lambda each: each[0].t_mono, reverse=True):
+            ahead[clock] = first.t_wall - first.t_mono
+
+    def stream(paths: list[Path]) -> Iterator[tuple[int, Event]]:
+        for path in paths:
+            for event in _read(path, kinds):
+                yield event.t_mono + ahead[clocks[path]], event
+
+    nodes = [list(paths) for _, paths in groupby(sorted(files, key=_life), key=lambda path: _life(path)[0])]
+    for _, event in heapq.merge(*map(stream, nodes), key=lambda each: each[0]):
+        yield event
+
+
+def _life(path: Path) -> tuple[str, int]:
+    """Whose events a file holds, and of which of its incarnations."""
+    node, dash, number = path.stem.rpartition("-")
+    return (node, int(number)) if dash and number.isascii() and number.isdecimal() else (path.stem, 0)
+
+
+def _clock_here() -> str | None:
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
+
+
+def _clock_of(path: Path) -> str:
+    """The boot of a machine whose monotonic clock the events have; of files that do not say, one clock for all."""
+    try:
+        return path.with_suffix(CLOCK_SUFFIX).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def event_kinds(protocol: Protocol) -> set[type]:

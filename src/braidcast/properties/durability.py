@@ -16,7 +16,7 @@ from braidcast.core.timestamps import Timestamp, show_timestamp
 from braidcast.core.topology import Pid
 from braidcast.history.envelope import reader
 from braidcast.history.event import DELIVER, PERSIST, RESTART, SEND
-from braidcast.properties.property import WITH_RECORDS, states
+from braidcast.properties.property import WITH_DISKS, states
 from braidcast.properties.view import REJOINS, View
 from braidcast.properties.violation import Violation
 
@@ -82,7 +82,7 @@ class _Disk:
     "An ACCEPT_ACK leaves after its message is on disk, accepted at the local timestamp that it acknowledges; "
     "a vote after the promise; a NEW_STATE_ACK after the state.",
     "section 1.3",
-    WITH_RECORDS,
+    WITH_DISKS,
 )
 def persist_precedes_send(view: View) -> Iterator[Violation]:
     disks: dict[Pid, _Disk] = {p: _Disk() for p in view.group_of}
@@ -132,7 +132,7 @@ def _judge_ack(view: View, disk: _Disk, node: Pid, kind: type | str, ack: Any) -
         )  # fmt: skip
 
 
-@states("The application sees a delivery or a snapshot after its mark is on disk.", "section 1.3", WITH_RECORDS)
+@states("The application sees a delivery or a snapshot after its mark is on disk.", "section 1.3", WITH_DISKS)
 def persist_precedes_delivery(view: View) -> Iterator[Violation]:
     disks: dict[Pid, _Disk] = {p: _Disk() for p in view.group_of}
     watched = (PERSIST, ("marked", "transferred", "checkpoint")), (DELIVER, ("delivered", "restored")), REJOINS

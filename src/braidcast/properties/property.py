@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from braidcast.history.event import RESTART
 from braidcast.history.manifest import FIFO, GENUINE
 from braidcast.properties.view import View
 from braidcast.properties.violation import Violation
@@ -24,8 +25,17 @@ ANY = Scope("every history", lambda _: True)
 WITH_GTS = Scope("deliveries that carry a gts", lambda view: view.has_gts)
 QUIESCENT = Scope("quiescent runs", lambda view: view.manifest.quiescent)
 PROMISED_FIFO = Scope("protocols that promise FIFO", lambda view: FIFO in view.manifest.promises)
-PROMISED_GENUINE = Scope("protocols that promise genuineness", lambda view: GENUINE in view.manifest.promises)
+PROMISED_GENUINE = Scope(
+    "protocols that promise genuineness, in histories that record what is sent",
+    lambda view: GENUINE in view.manifest.promises and bool(view.kinds("send")),
+)
 WITH_RECORDS = Scope("protocols with white-box records and messages", lambda view: view.has_acceptances)
+WITH_DISKS = Scope(
+    "protocols with white-box records and messages; of a cluster only while no node restarts, since a node that is "
+    "killed may have made durable what it could not record any more",
+    lambda view: view.has_acceptances
+    and not (view.manifest.driver == "cluster" and any(event.event == RESTART for event in view.events)),
+)
 WITH_BALLOTS = Scope("protocols that persist ballots or clocks", lambda view: bool(view.kinds("persist")))
 WITH_COLLECTION = Scope("runs that note `collected`", lambda view: bool(view.kinds("collected")))
 WITH_PAYLOADS = Scope(

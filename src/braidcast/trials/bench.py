@@ -33,8 +33,8 @@ class ClusterLoad:
 def measure_cluster(config: ClusterConfig, load: ClusterLoad) -> dict[str, Any]:
     """Start the cluster, load it, stop it; the wait is for the leaders of all destination groups."""
     cluster = LocalCluster(config)
-    cluster.start_all()
     try:
+        cluster.start_all()
         outcome, cpu_s, rss = asyncio.run(_measure(config, cluster, load))
     finally:
         cluster.stop_all()

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from braidcast.cluster.config import Layout
+from braidcast.cluster.config import HistoryDetail, Layout
 from braidcast.core.protocol import Protocol
 from braidcast.trials.faulty_cluster import SETTLE_S, FaultyCluster
 from braidcast.trials.traffic import Traffic
@@ -26,6 +27,9 @@ SHOWN = 20
 """Of what is found; more of it says nothing new."""
 KILL, PAUSE, PARTITION, RESTART = "kill", "pause", "partition", "restart"
 BLACKOUT, CLIENT_DEATH = "blackout", "client death"
+MUST_HAPPEN = (KILL, PAUSE, PARTITION)
+PROVES_S = 60.0
+"""How long a campaign must be to be expected to have seen them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class ChaosPlan:
     layout: Layout = "colocated"
     rate_per_s: float = 200.0
     clients: int = 3
+    detail: HistoryDetail = "order"
+    """Of the history: with `everything` the properties of sends and records are judged, too."""
     gap_s: tuple[float, float] = (0.3, 3.0)
     """Between one fault and the next."""
     lasts_s: tuple[float, float] = (0.2, 5.0)
@@ -67,7 +73,7 @@ class ChaosResult:
         """What is wrong, a line each."""
         return self.verdict.violations + self.verdict.lost
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """The figures."""
         counts = self.counts
         return {
@@ -80,11 +86,18 @@ class ChaosResult:
         }  # fmt: skip
 
 
+def never_seen(seconds: float, counts: Mapping[str, int], nodes: int) -> list[str]:
+    """The faults without which a campaign of some length proves nothing, and which did not happen."""
+    wanted = MUST_HAPPEN if nodes > 1 else (KILL, PAUSE)
+    return [fault for fault in wanted if not counts.get(fault, 0)] if seconds >= PROVES_S else []
+
+
 async def run_chaos(plan: ChaosPlan, folder: Path, progress: Callable[[float, str], None]) -> ChaosResult:
     """Run a campaign in an empty directory, which holds the cluster and its history afterwards."""
     random = Random(plan.seed)
     faulty = await FaultyCluster.make(
-        folder, plan.protocol, groups=plan.groups, replicas=plan.replicas, layout=plan.layout
+        folder, plan.protocol, groups=plan.groups, replicas=plan.replicas, layout=plan.layout,
+        settings={"cluster": {"history_detail": plan.detail}},
     )
     try:
         faulty.cluster.start_all()
@@ -93,7 +106,10 @@ async def run_chaos(plan: ChaosPlan, folder: Path, progress: Callable[[float, st
         await traffic.start()
         campaign = _Campaign(plan, faulty, traffic, random)
         began = time.monotonic()
-        await campaign.run(progress)
+        try:
+            await campaign.run(progress)
+        finally:
+            campaign.end()
         seconds = time.monotonic() - began
         progress(seconds, ", healed, waiting for the last answers")
         unanswered = await traffic.finish(SETTLE_S)
@@ -146,6 +162,11 @@ class _Campaign:
             acknowledged, faults = len(self.traffic.acknowledged), sum(self.counts.values())
             progress(now - began, f", {acknowledged:,} acknowledged, {faults} faults")
         await asyncio.gather(*self.under_way)
+
+    def end(self) -> None:
+        """Whatever is still under way would start nodes again."""
+        for task in self.under_way:
+            task.cancel()
 
     def _begin(self, fault: str) -> None:
         task = asyncio.get_running_loop().create_task(self.faults[fault]())
@@ -209,6 +230,8 @@ class _Campaign:
     async def _partition(self) -> None:
         """One node from all others or from another one, in both directions or in one."""
         names, random = self.faulty.names, self.random
+        if len(names) < 2:
+            return
         one = random.choice(names)
         others = names if random.random() < 0.5 else [random.choice([name for name in names if name != one])]
         directions = self.faulty.between([one], others)

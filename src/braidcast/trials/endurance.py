@@ -25,8 +25,8 @@ def endure(
 ) -> dict[str, Any]:
     """Run so many messages through a cluster, and look at the memory of its nodes meanwhile."""
     cluster = LocalCluster(config)
-    cluster.start_all()
     try:
+        cluster.start_all()
         return asyncio.run(_endure(config, cluster, messages, batch, outstanding, progress))
     finally:
         cluster.stop_all()

@@ -47,6 +47,7 @@ class FaultyCluster:
         self.names = list(config.nodes)
         self.down: set[str] = set()
         """Nodes that do not run because somebody stopped them."""
+        self.closing = False
 
     @classmethod
     async def make(
@@ -57,6 +58,7 @@ class FaultyCluster:
         ports = free_ports(groups * replicas if layout == "spread" else replicas)
         settings = {**(settings or {}), "cluster": {"history": "history", **(settings or {}).get("cluster", {})}}
         text = render_local(protocol.name, ports, groups=groups, replicas=replicas, layout=layout, settings=settings)
+        folder = folder.resolve()  # nodes are told of their own configuration in it, and found by that
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
         proxies = Proxies()
@@ -89,8 +91,8 @@ class FaultyCluster:
         await asyncio.to_thread(self.cluster.stop, name)
 
     def start(self, *names: str) -> None:
-        """Start what was stopped."""
-        for name in names:
+        """Start what was stopped; nothing when all of it ends."""
+        for name in names if not self.closing else ():
             self.cluster.start(name)
             self.down.discard(name)
 
@@ -159,6 +161,7 @@ class FaultyCluster:
 
     async def close(self) -> None:
         """Stop every node and close the proxies."""
+        self.closing = True
         await asyncio.to_thread(self.cluster.stop_all)
         self.network.close()
 

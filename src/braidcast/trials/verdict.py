@@ -13,7 +13,7 @@ from braidcast.core.timestamps import Timestamp, show_timestamp
 from braidcast.core.topology import Dest, Pid
 from braidcast.history.raw import event_kinds, seal_raw, with_end
 from braidcast.history.store import read_history
-from braidcast.properties.check import check
+from braidcast.properties.check import judge_history
 
 Summary = tuple[int, Timestamp, MessageId, int]
 """Of an entry of a journal: its index, timestamp, message, and a checksum of its payload."""
@@ -28,6 +28,10 @@ class Verdict:
     lost: list[str] = field(default_factory=list)
     """What was acknowledged and is not on every disk that should have it."""
     violations: list[str] = field(default_factory=list)
+    judged: tuple[str, ...] = ()
+    """The properties that were judged;"""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """and the others, each with the histories that it can judge."""
 
 
 def judge(
@@ -47,9 +51,11 @@ def judge(
         return verdict
     seal_raw(
         config.history, lambda _: event_kinds(config.protocol),
-        lambda manifest: with_end(manifest, quiescent=quiescent, crashed=dead_clients), overwrite=True,
+        lambda manifest: with_end(manifest, quiescent=quiescent, crashed=dead_clients),
     )  # fmt: skip
-    verdict.violations += [str(violation) for violation in check(read_history(config.history))]
+    judgement = judge_history(read_history(config.history))
+    verdict.violations += [str(violation) for violation in judgement.violations]
+    verdict.judged, verdict.skipped = judgement.judged, judgement.skipped
     return verdict
 
 
