@@ -121,7 +121,7 @@ class Peer:
         connection, waiting = self.connection, self.waiting
         while waiting and connection is not None and connection.alive:
             unread = connection.unread_bytes
-            if unread and unread + len(waiting[0]) > AHEAD_BYTES:
+            if unread and unread + len(waiting[0]) > min(AHEAD_BYTES, connection.limits.buffer_bytes_max):
                 return False
             body = waiting.popleft()
             self.waiting_bytes -= len(body)
