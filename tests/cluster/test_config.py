@@ -277,6 +277,8 @@ def test_fingerprint_does_not_change_with_what_may_differ(old: str, new: str) ->
          "an IPv4 address, or an IPv6 address in brackets"),
         ('"127.0.0.1:7101"', '"[10.0.0.1]:1"', '14: nodes.n1.address has no valid host, "10.0.0.1": write a name, an '
          "IPv4 address, or an IPv6 address in brackets"),
+        ('"127.0.0.1:7101"', '"a..b:1"', '14: nodes.n1.address has no valid host, "a..b": write a name, an IPv4 '
+         "address, or an IPv6 address in brackets"),
         ('"127.0.0.1:7101"', '"a b:1"', '14: nodes.n1.address has no valid host, "a b": write a name, an IPv4 '
          "address, or an IPv6 address in brackets"),
         ('"127.0.0.1:7101"', '"0.0.0.0:1"', '14: nodes.n1.address is "0.0.0.0:1", where others cannot reach it: write '

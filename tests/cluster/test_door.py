@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.cluster.inprocess import ANY, CLIENT, Line, config_in, message, nodes_of, run, turns, until
 
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
+from braidcast.core.errors import BraidcastError
 from braidcast.protocols.whitebox.messages import Heartbeat
 from braidcast.wire.codec import Codec
 from braidcast.wire.connection import Connection
@@ -50,18 +52,69 @@ def test_client_that_does_not_belong_here_is_turned_away(tmp_path: Path, hello: 
 
 
 def test_connections_have_a_limit_and_little_time_to_say_who_they_are(tmp_path: Path) -> None:
-    limits: dict[str, str | int] = {"connections_max": 2}
     timing: dict[str, str | int] = {"handshake_ms_max": 30, "ping_ms": 10, "silence_ms_max": 60_000}
 
     async def work() -> None:
-        async with nodes_of(config_in(tmp_path, limits=limits, timing=timing), "n1") as nodes:
+        async with nodes_of(config_in(tmp_path, timing=timing), "n1") as nodes:
+            nodes["n1"].door.strangers_max = 2
             here = nodes.config.nodes["n1"]
             loop = asyncio.get_running_loop()
             silent = [Connection(ANY, lambda *_: None, lambda *_: None) for _ in range(3)]
             for connection in silent:
                 await loop.create_connection(lambda made=connection: made, here.host, here.port)  # type: ignore[misc]  # a default is not inferred
             await until(lambda: not any(connection.alive for connection in silent), "their ends")
-            assert nodes["n1"].refused == {"too many connections": 1, "connection without a handshake": 2}
+            assert nodes["n1"].refused == {"connection without a handshake": 3}
+            line = await Line.to(nodes, "n1")
+            assert isinstance(line.answer, Welcome)
+            line.end()
+
+    run(work())
+
+
+def test_peer_gets_in_however_many_clients_and_nameless_connections_there_are(tmp_path: Path) -> None:
+    async def work() -> None:
+        config = config_in(tmp_path, limits={"connections_max": 3})
+        async with nodes_of(config, "n1", "n2") as nodes:
+            node = nodes["n2"]
+            tails = [await Line.to(nodes, "n2") for _ in range(3)]
+            more = await Line.to(nodes, "n2")
+            assert "as many as it takes (connections_max)" in more.answer.why
+            node.door.strangers_max = 2
+            here, loop = config.nodes["n2"], asyncio.get_running_loop()
+            silent = [Connection(ANY, lambda *_: None, lambda *_: None) for _ in range(5)]
+            for connection in silent:
+                await loop.create_connection(lambda made=connection: made, here.host, here.port)  # type: ignore[misc]  # a default is not inferred
+            await nodes.stop("n1")
+            await nodes.start("n1")
+            await nodes.connected()
+            for tail in tails:
+                assert not tail.ended
+                tail.end()
+            for connection in silent:
+                connection.end("the test is over")
+
+    run(work())
+
+
+def test_what_is_no_socket_or_has_an_owner_is_not_removed_for_one(tmp_path: Path) -> None:
+    async def work() -> None:
+        config = config_in(tmp_path, replicas=1, unix=True)
+        path = config.nodes["n1"].unix
+        assert path is not None
+        path.parent.mkdir(parents=True)
+        path.write_text("precious")
+        with pytest.raises(BraidcastError, match="is no socket"):
+            async with nodes_of(config):
+                pass
+        assert path.read_text() == "precious"
+        path.unlink()
+        with socket.socket(socket.AF_UNIX) as owner:
+            owner.bind(str(path))
+            owner.listen()
+            with pytest.raises(BraidcastError, match="somebody listens at"):
+                async with nodes_of(config):
+                    pass
+        async with nodes_of(config) as nodes:  # what a killed node leaves behind
             line = await Line.to(nodes, "n1")
             assert isinstance(line.answer, Welcome)
             line.end()

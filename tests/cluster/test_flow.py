@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nodes_of, run, turns, until
 
-from braidcast.cluster import clients, durability, journal_segments
+from braidcast.cluster import clients, durability, journal_segments, peers
+from braidcast.cluster.node import Node
 from braidcast.cluster.replica import Replica
 from braidcast.core.client import Refused, Reply
 from braidcast.history import raw
@@ -76,6 +77,39 @@ def test_flood_of_a_group_without_quorum_waits_in_the_network_and_is_delivered_l
             line.end()
 
     run(work())
+
+
+def test_bytes_that_are_pending_are_bounded_on_every_node_while_a_group_is_down(tmp_path: Path) -> None:
+    """2 MB is the limit, however few messages that are: the second group is not there, so that all of them wait."""
+    limits: dict[str, str | int] = {"pending_bytes_max": 2_000_000, "payload_bytes_max": 100_000}
+    options: dict[str, str | int] = {"retry_ticks": 10_000, **STEADY}
+    config = config_in(tmp_path, groups=2, layout="spread", unix=True, options=options, limits=limits)
+
+    async def work() -> None:
+        async with nodes_of(config, "g0-1", "g0-2", "g0-3") as nodes:
+            line = await Line.to(nodes, "g0-1")
+            for number in range(1, 101):
+                line.submit((0,), message(number, dest=(0, 1), size=100_000))
+            node = nodes["g0-1"]
+            leader = node.by_group[0].process
+            await until(lambda: not node.clients.admits and leader.backlog_bytes >= 2_000_000, "the limit")
+            await turns(1_000)
+            assert leader.backlog == 20
+            for other in nodes.running.values():
+                assert held_bytes(other) <= 2_000_000
+                assert all(peer.behind_bytes <= 4_000_000 for peer in other.peers.all.values())
+            await nodes.start("g1-1", "g1-2")
+            await nodes.delivered_everywhere(0, 100)
+            assert leader.backlog_bytes == 0
+            line.end()
+
+    run(work())
+
+
+def held_bytes(node: Node) -> int:
+    """Payloads that a node's white-box processes have not delivered."""
+    entries = [entry for r in node.replicas.values() for entry in r.process.entries.values()]  # type: ignore[attr-defined]  # only this process has entries
+    return sum(len(entry.body.payload) for entry in entries if entry.body is not None and not entry.gts)
 
 
 def test_flood_by_several_clients_at_once_stops_at_the_same_limit(tmp_path: Path) -> None:
@@ -226,6 +260,84 @@ def test_peer_that_does_not_read_loses_its_session_and_catches_up(
             assert all("peer n2" not in end for end in ends)
             assert (await nodes.delivered_everywhere(0, number - 1))[-1] == payloads(number - 1)[-1]
             line.end()
+
+    run(work())
+
+
+def test_turn_with_more_than_the_buffer_for_a_peer_that_reads_costs_no_session(tmp_path: Path) -> None:
+    """What one turn puts out is written as it is taken: 3 MB for each peer, with room for 0.4 MB."""
+    limits: dict[str, str | int] = {
+        "payload_bytes_max": 100_000, "frame_bytes_max": 200_000, "peer_buffer_bytes_max": 400_000,
+    }  # fmt: skip
+    config = config_in(tmp_path, unix=True, options={**STEADY, "chunk_bytes": 100_000}, limits=limits)
+
+    async def work() -> None:
+        async with nodes_of(config) as nodes:
+            leader = await nodes.led(0)
+            before = {name: sessions(nodes, name) for name in nodes.running}
+            line = await Line.to(nodes, "n1")
+            for number in range(1, 31):
+                nodes["n1"].door.submit(nodes["n1"].clients.all()[0], (leader.pid,), message(number, size=100_000))
+            nodes["n1"].wake()
+            assert sorted(await nodes.delivered_everywhere(0, 30)) == sorted(payloads(30, 100_000))
+            assert {name: sessions(nodes, name) for name in nodes.running} == before
+            line.end()
+
+    run(work())
+
+
+def sessions(nodes: Nodes, name: str) -> list[int]:
+    return [peer.sessions for peer in nodes[name].peers.all.values()]
+
+
+def test_peer_that_takes_nothing_for_a_moment_loses_what_there_is_no_room_for_and_no_session(tmp_path: Path) -> None:
+    limits: dict[str, str | int] = {
+        "payload_bytes_max": SIZE, "frame_bytes_max": 400_000, "peer_buffer_bytes_max": 600_000,
+    }  # fmt: skip
+    timing: dict[str, str | int] = {"silence_ms_max": 60_000}
+    config = config_in(
+        tmp_path, unix=True, options={**STEADY, "chunk_bytes": 100_000}, limits=limits, timing=timing
+    )  # fmt: skip
+
+    async def work() -> None:
+        async with nodes_of(config) as nodes:
+            peer, other = nodes["n1"].peers.all["n3"], nodes["n3"].peers.all["n1"]
+            before = peer.sessions
+            assert other.connection is not None
+            other.connection.set_reading(False)
+            line = await Line.to(nodes, "n1")
+            number = 1
+            while not peer.lost:
+                flood(line, 0, number, FRAME)
+                number += FRAME
+                await line.hears(Reply, number - 1)
+                assert peer.behind_bytes < 600_000 + 10 * FRAME * SIZE
+            flood(line, 0, number, 20 * FRAME)
+            number += 20 * FRAME
+            await line.hears(Reply, number - 1)
+            assert peer.behind_bytes < 600_000 + 10 * FRAME * SIZE, "beyond the limit nothing is kept"
+            other.connection.set_reading(True)
+            await nodes.delivered_everywhere(0, number - 1)
+            await until(lambda: not peer.lost, "word that something was lost")
+            assert peer.sessions == before
+            line.end()
+
+    run(work())
+
+
+def test_clients_wait_while_no_quorum_takes_what_it_is_sent(tmp_path: Path) -> None:
+    config = config_in(tmp_path, options=STEADY)
+
+    async def work() -> None:
+        async with nodes_of(config) as nodes:
+            node = nodes["n1"]
+            first, second = node.peers.all.values()
+            first.waiting_bytes = peers.CONGESTED_BYTES + 1
+            assert node.admit()
+            second.waiting_bytes = peers.CONGESTED_BYTES + 1
+            assert not node.admit()
+            first.waiting_bytes = second.waiting_bytes = 0
+            assert node.admit()
 
     run(work())
 

@@ -11,6 +11,7 @@ import pytest
 from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nodes_of, run, turns, until
 
 from braidcast.cluster.config import ClusterConfig
+from braidcast.cluster.peers import Peers
 from braidcast.core.application import Connected, Snapshot
 from braidcast.core.message import message as declared
 from braidcast.protocols.whitebox.messages import Beat, Heartbeat
@@ -224,6 +225,52 @@ def test_silent_peer_loses_its_session(tmp_path: Path) -> None:
             await until(lambda: line.ended, "the end")
             await until(lambda: nodes["n2"].peers.all["n1"].trouble, "the reason")
             assert nodes["n2"].peers.all["n1"].trouble == "the other side is silent"
+
+    run(work())
+
+
+def test_who_turns_a_peer_away_can_say_why_and_logs_it_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        async with nodes_of(config_in(tmp_path), "n2") as nodes:
+            for _ in range(3):
+                await answer(nodes, hello(nodes, fingerprint="0123"))
+            assert "give all nodes the same configuration" in nodes["n2"].peers.all["n1"].trouble
+            await answer(nodes, hello(nodes, to="n3"))
+            lines = [r.message for r in caplog.records if "turned away" in r.message]
+            assert len(lines) == 2
+
+    run(work())
+
+
+def test_dialling_goes_on_whatever_one_attempt_ends_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        config = config_in(tmp_path)
+        with monkeypatch.context() as broken:
+            def never(*_: object) -> None:
+                raise UnicodeError("label too long")
+
+            broken.setattr(Peers, "_open", never)
+            async with nodes_of(config, "n1") as nodes:
+                await trouble(nodes, "n2", "cannot be dialled: UnicodeError")
+                broken.undo()
+                await nodes.start("n2")
+                await nodes.connected()
+
+    run(work())
+
+
+def test_error_in_a_step_at_a_new_session_ends_the_node(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with nodes_of(config_in(tmp_path), "n1") as nodes:
+            node = nodes["n1"]
+
+            def wrong(sender: int, message: object) -> None:
+                raise KeyError("half of a step")
+
+            node.by_group[0].step = wrong
+            await nodes.start("n2")
+            assert node.failure is not None
+            assert "half of a step" in await node.failure
 
     run(work())
 

@@ -50,7 +50,7 @@ CLOCK_BUMP = Edit(Ordering.acknowledge, "behind = self.clock < entry.bound >> GR
 NO_BUMP_AT_COMMIT = Edit(Ordering.commit_if_accepted, "    self.raise_clock(entry.gts >> GROUP_BITS)\n", "")
 NO_RETRY_NOW_AND_THEN = Edit(Ordering.retry_stuck, "if not entry.gts and now >= entry.retry_at", "if False")
 NO_RETRY_WHEN_CONNECTED = Edit(Ordering.on_connected, "if self.status is LEADER and group is not None", "if False")
-NO_RETRY_WHEN_LEADING = Edit(Recovery.lead, "self.retry(entry)", "pass")
+NO_RETRY_WHEN_LEADING = Edit(Recovery.lead, "self.retry_stuck()", "pass")
 
 ORDERING = [
     Mutant(

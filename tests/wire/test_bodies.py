@@ -25,6 +25,13 @@ def test_what_does_not_fit_is_several_bodies_in_the_same_order() -> None:
     assert [item for body in bodies for item in CODEC.decode(body)] == some
 
 
+def test_what_is_cut_fills_each_body_as_far_as_it_goes() -> None:
+    some = items(*[100] * 100)
+    bodies = list(CODEC.bodies(some, 1500))
+    assert max(map(len, bodies)) <= 1500
+    assert len(bodies) == -(-100 // len(CODEC.decode(bodies[0])))
+
+
 def test_single_message_is_never_cut() -> None:
     some = items(10, 5000, 10)
     assert [item for body in CODEC.bodies(some, 1000) for item in CODEC.decode(body)] == some

@@ -130,6 +130,23 @@ def test_other_side_that_does_not_read_costs_its_connection_and_not_memory(stage
     assert len(stage.sent()) == 1
 
 
+def test_owner_hears_when_there_is_room_again_and_pulses_tell_who_takes_nothing(stage: Stage) -> None:
+    heard: list[str] = []
+    stage.connection.on_drained = lambda: heard.append("room")
+    stage.connection.send(bytes(500))
+    stage.transport.unread = 400
+    stage.connection.pulse(9)
+    stage.connection.pulse(9)
+    assert stage.connection.stalled_pulses == 1
+    stage.transport.unread = 300
+    stage.connection.pulse(9)
+    assert stage.connection.stalled_pulses == 0
+    stage.connection.resume_writing()
+    stage.connection.end("over")
+    stage.connection.resume_writing()
+    assert heard == ["room"]
+
+
 def test_pulse_shows_life_only_where_nothing_else_was_sent(stage: Stage) -> None:
     stage.connection.send(b"a")
     stage.connection.pulse(3)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from braidcast.cluster.config import FRAME_MARGIN_BYTES
-from braidcast.cluster.journal import Compacted, Journal
+from braidcast.cluster.journal import ENTRY_BYTES, Compacted, Journal
 from braidcast.cluster.journal_segments import JournalError
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Group, Pid, Pids
@@ -26,8 +26,8 @@ ENTRIES_PER_FRAME = 512
 BYTES_PER_FRAME = 1 << 20
 UNREAD_BYTES_MAX = 1 << 20
 """A subscriber with so much unread waits."""
-ENTRY_BYTES, GROUP_BYTES = 64, 3
-"""What an entry takes besides its payload at most, and each of its destinations."""
+GROUP_BYTES = 3
+"""What each destination of an entry takes at most."""
 LATEST = 1 << 63
 """Above every timestamp."""
 

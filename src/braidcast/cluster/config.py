@@ -92,7 +92,12 @@ class Limits:
     pending_messages_max: Annotated[
         int, Whole("With this many undelivered messages at a replica, its node stops reading from clients.", 1, 10**9)
     ] = 100_000
-    connections_max: Annotated[int, Whole("How many connections a node accepts at a time.", 1, 1_000_000)] = 1_000
+    pending_bytes_max: Annotated[
+        int, Whole("The same for their payloads, in bytes; and for what waits for a disk.", 1, _BYTES_MAX)
+    ] = 256 << 20
+    connections_max: Annotated[
+        int, Whole("How many connections of clients a node accepts at a time; those of peers do not count.", 1, 10**6)
+    ] = 1_000
     journal_bytes_max: Annotated[
         int, Whole("What each replica keeps of delivered messages on disk, for subscribers.", 4096, _BYTES_MAX)
     ] = 1 << 30

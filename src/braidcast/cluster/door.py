@@ -1,6 +1,8 @@
 """The front door of a node: it listens, learns who has come, and serves clients.
 
-1. A connection is nobody's until its first frame; it has little time to send it, and there are only so many of them.
+1. A connection is nobody's until its first frame; it has little time to send it, and there are only so many of them:
+   beyond that the oldest goes, since a peer speaks at once. Only clients count against `connections_max`, so peers get
+   in however many clients there are.
 2. A client speaks only for itself: a message in another client's name is refused and counted.
 3. What a client may ask for by mistake (a group that is not here, a payload that is too large) is answered, not fatal.
 4. Whatever ends a connection from this side, and every message that is passed over, is counted by its reason.
@@ -10,11 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import stat
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braidcast.cluster.clients import ClientSession
+from braidcast.cluster.open_files import STRANGERS_MAX
 from braidcast.cluster.status import status_of
 from braidcast.core.client import Multicast, Refused
 from braidcast.core.errors import BraidcastError
@@ -37,6 +43,26 @@ if TYPE_CHECKING:
     from braidcast.cluster.node import Node
 
 CLIENT_ID_MAX = (1 << 63) - 1
+SUBMITTED_BYTES_MAX = 4 << 20
+"""What clients may bring to one commit, and a message: heartbeats wait for it."""
+
+
+def _remove_left_over(path: Path) -> None:
+    """The socket of a node that was killed; nothing else is touched."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise BraidcastError(f"{path} is no socket: name another path for the unix socket, or move it away")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as there:
+        there.setblocking(False)
+        try:
+            there.connect(str(path))
+        except ConnectionRefusedError:
+            return path.unlink(missing_ok=True)
+        except BlockingIOError:
+            pass  # it is alive, and busy
+    raise BraidcastError(f"somebody listens at {path} already: is the node running?")
 
 
 class Door:
@@ -51,6 +77,7 @@ class Door:
         self.from_clients = Codec((*node.protocol.from_clients, *FROM_CLIENTS))
         self.strangers: dict[Connection, float] = {}
         """Connections that are nobody's yet, and since when."""
+        self.strangers_max = STRANGERS_MAX + len(self.config.nodes)
         self.servers: list[asyncio.Server] = []
 
     async def open(self) -> None:
@@ -65,9 +92,13 @@ class Door:
             self.servers.append(await loop.create_server(accept, me.host, me.port))
             if me.unix is not None:
                 me.unix.parent.mkdir(parents=True, exist_ok=True)
-                me.unix.unlink(missing_ok=True)
+                _remove_left_over(me.unix)
                 self.servers.append(await loop.create_unix_server(accept, str(me.unix)))
+        except BraidcastError:
+            self.close()
+            raise
         except OSError as error:
+            self.close()
             raise BraidcastError(
                 f"node {me.name} cannot listen at {me.address}: {error.strerror or error}: "
                 f"is it running already, or is the port in use?"
@@ -89,9 +120,8 @@ class Door:
     # -- connections that are nobody's yet ---------------------------------------------------------------------------
 
     def _on_stranger(self, connection: Connection) -> None:
-        if len(self.strangers) + len(self.node.clients) >= self.config.limits.connections_max:
-            self.node.refuse("too many connections")
-            return connection.end("too many connections")
+        if len(self.strangers) >= self.strangers_max:
+            next(iter(self.strangers)).end("too many connections without a name")
         self.strangers[connection] = time.monotonic()
 
     def _on_stranger_gone(self, connection: Connection, why: str) -> None:
@@ -120,6 +150,8 @@ class Door:
         why = None
         if hello.cluster not in ("", config.name):
             why = f"this is cluster {config.name}, not {hello.cluster}"
+        elif len(self.node.clients) >= limits.connections_max:
+            why = f"node {self.node.name} has {limits.connections_max:,} clients, as many as it takes (connections_max)"
         elif hello.client in self.node.topology.group_of or not 0 <= hello.client <= CLIENT_ID_MAX:
             why = f"{hello.client} is not the id of a client"
         if why is not None:
@@ -153,6 +185,7 @@ class Door:
         except Undecodable as error:
             node.refuse("undecodable frame of a client")
             return session.connection.end(str(error))
+        node.arrived_bytes += len(body)
         node.set_clocks()
         node.carefully(lambda: self._take(session, items))
         node.wake()
@@ -169,6 +202,8 @@ class Door:
                 node.refuse("client: more receivers than there are")
             elif node.clients.admits:
                 self.submit(session, to, message)
+                if node.submitted_bytes >= SUBMITTED_BYTES_MAX:
+                    node.clients.admits = False
             else:
                 node.clients.hold(session, to, message)
         if wants_status:
@@ -182,6 +217,8 @@ class Door:
             node.refuse("client: " + why.partition(":")[0])
             node.clients.tell(session.pid, 0, Refused(message.id, message.dest[0] if message.dest else 0, why))
             return
+        if isinstance(message, Multicast):
+            node.submitted_bytes += len(message.payload)
         for pid in to:
             if (replica := node.replicas.get(pid)) is not None:
                 if node.recorder is not None and isinstance(message, Multicast):
@@ -208,7 +245,7 @@ class Door:
     def _reaches_quorum(self, group: Group) -> bool:
         node, topology = self.node, self.node.topology
         hosts = [self.config.node_of(pid) for pid in topology.groups[group]]
-        reached = [host for host in hosts if host == node.name or node.peers.all[host].connected]
+        reached = [host for host in hosts if node.reaches(host)]
         return len(reached) >= topology.quorum[group]
 
     def _serve(self, session: ClientSession, message: Any) -> None:

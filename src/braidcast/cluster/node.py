@@ -12,31 +12,34 @@ once; what they put out is carried out once per turn of the event loop, in `_tic
 So a turn costs one sync and one write per peer, however much it carries.
 
 What a disk has no room for stops everything that would leave, until there is room. What the disk holds back has a
-limit: beyond it peers are not read, and lose the session rather than memory. Whatever else goes wrong ends the node.
+limit: beyond it peers are not read. What a peer has not taken has one, too: see `peers`.
+Whatever else goes wrong ends the node.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from braidcast import __version__
 from braidcast.cluster.clients import Clients
 from braidcast.cluster.config import ClusterConfig
-from braidcast.cluster.door import Door
+from braidcast.cluster.door import SUBMITTED_BYTES_MAX, Door
 from braidcast.cluster.durability import Durability
 from braidcast.cluster.identity import Identity
 from braidcast.cluster.journal import Journal
 from braidcast.cluster.journal_segments import JournalError
 from braidcast.cluster.log import Log
+from braidcast.cluster.open_files import files_wanted, raise_limit
 from braidcast.cluster.peers import Peer, Peers
 from braidcast.cluster.recorder import NodeRecorder
 from braidcast.cluster.replica import Replica
+from braidcast.cluster.syncing import JournalSyncs
 from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.errors import BraidcastError
 from braidcast.core.process import Batch
@@ -84,15 +87,18 @@ class Node:
         self.clients = Clients()
         self.refused: dict[str, int] = {}
         """Connections, frames and messages that were refused, by reason."""
-        self.peers = Peers(config, identity, self._on_peer_body, self._on_session, self.fail, self.refuse)
+        self.peers = Peers(config, identity, self._on_peer_body, self._on_session, self.fail, self.refuse, self._write)
         self.door = Door(self)
         self.awake = False
         self.over = False
         """It has failed or stops: nothing leaves any more."""
+        self.arrived_bytes = 0
+        """What came since the last commit began: with what it put out, it waits for the next one."""
+        self.submitted_bytes = 0
+        """What clients submitted of that."""
         self.blocked = False
         """Whether a journal or the history waits for room on the disk."""
-        self.syncing: set[Replica] = set()
-        """Whose journals are being synced: one sync of each at a time, since one may get the error of another."""
+        self.syncs = JournalSyncs(self.fail)
         self.failure: asyncio.Future[str] | None = None
         self.began = time.monotonic()
         for pid in config.pids_of(self.name):
@@ -123,6 +129,7 @@ class Node:
     async def start(self) -> None:
         """Recover, begin to listen, connect to the others."""
         self.failure = asyncio.get_running_loop().create_future()
+        raise_limit(files_wanted(self.config, self.name))
         records = self.durability.recovered() if self.durability is not None else {}
         now, wall = monotonic_us(), wall_us()
         for pid, replica in self.replicas.items():
@@ -182,11 +189,14 @@ class Node:
 
     def _on_session(self, peer: Peer) -> None:
         self.set_clocks()
+        self.carefully(lambda: self._tell_connected(peer))
+        self.wake()
+
+    def _tell_connected(self, peer: Peer) -> None:
         for replica in self.replicas.values():
             if Connected in replica.process.inputs:
                 for pid in sorted(peer.pids):
                     replica.step(replica.pid, Connected(pid))
-        self.wake()
 
     def _on_peer_body(self, peer: Peer, body: bytes) -> None:
         try:
@@ -196,6 +206,7 @@ class Node:
             if peer.connection is not None:
                 peer.connection.end(str(error))
             return
+        self.arrived_bytes += len(body)
         self.set_clocks()
         self.carefully(lambda: self._take(peer, items))
         self.wake()
@@ -268,6 +279,7 @@ class Node:
                 self._let_go(replica, batch)
                 for part in batch:
                     part.clear()
+            self.arrived_bytes = self.submitted_bytes = 0
             if not self.local:
                 break
             self._step_local()
@@ -275,7 +287,10 @@ class Node:
             self.wake()
         if self._has_room():
             self._flush()
-        self.peers.set_reading(self._held_back() < self.config.limits.pending_messages_max)
+        limits = self.config.limits
+        self.peers.set_reading(
+            self._held_back() < limits.pending_messages_max and self.arrived_bytes < limits.pending_bytes_max
+        )
         self.admit()
 
     def _held_back(self) -> int:
@@ -302,6 +317,7 @@ class Node:
 
     def _commit(self, durability: Durability) -> None:
         batches = [(replica, replica.out.take()) for replica in self.replicas.values()]
+        self.arrived_bytes = self.submitted_bytes = 0
         records = [(replica.pid, batch.records) for replica, batch in batches if batch.records]
         if durability.wants_checkpoint and (everything := self._checkpoint()) is not None:
             durability.checkpoint(everything, records, lambda: self._committed(batches))
@@ -388,34 +404,74 @@ class Node:
 
     def _flush(self) -> None:
         """One frame for each peer and each client, or as few as hold it."""
-        frame_bytes_max = self.config.limits.frame_bytes_max
+        limits = self.config.limits
         for peer in self.peers.all.values():
             if peer.outgoing:
-                outgoing, peer.outgoing = peer.outgoing, []
-                if (connection := peer.connection) is not None:
-                    for body in self.from_peers.bodies(outgoing, frame_bytes_max):
-                        connection.send(body)
+                peer.put(self.from_peers, limits.frame_bytes_max, limits.peer_buffer_bytes_max)
+            if peer.waiting or peer.lost:
+                self._write(peer)
         if self.clients.sessions:
             journals = {group: replica.journal for group, replica in self.by_group.items()}
             if self.clients.flush(journals):
                 asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.wake)
 
+    def _write(self, peer: Peer) -> None:
+        """What waits for a peer, as far as it takes it."""
+        if self.over:
+            return
+        was_congested = peer.congested
+        if peer.write():
+            self._on_session(peer)  # what it lost meanwhile is as good as lost with a session
+        elif peer.waiting and not peer.looked_at:
+            peer.looked_at = True  # below its mark a transport tells nobody that it drained
+            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._look_again, peer)
+        if was_congested and not peer.congested:
+            self.wake()
+
+    def _look_again(self, peer: Peer) -> None:
+        peer.looked_at = False
+        self._write(peer)
+
     def admit(self) -> bool:
         """Whether there is room for what clients submit; if there is again, what waited for it comes first."""
-        clients, most = self.clients, self.config.limits.pending_messages_max
-        if self.disk_full or self._load() >= most:
+        clients = self.clients
+        if self.disk_full or not self.has_place or not self._keeps_up():
             clients.admits = False
-        elif not clients.admits and self._load() <= most * BACKLOG_RESUMES:
+        elif not clients.admits and self._load() <= BACKLOG_RESUMES:
             clients.admits = True
             for session, to, message in clients.released():
                 self.door.submit(session, to, message)
-                clients.admits = self._load() < most
+                clients.admits = self.has_place
                 self.wake()
         return clients.admits
 
-    def _load(self) -> int:
-        """What there is to do, in messages: to bring to delivery, or through the disk."""
-        return max(self._held_back(), *[replica.process.backlog for replica in self.replicas.values()])
+    @property
+    def has_place(self) -> bool:
+        """Whether there is room for another message, in what is pending and in the next commit."""
+        return self.submitted_bytes < SUBMITTED_BYTES_MAX and self._load() < 1
+
+    def _load(self) -> float:
+        """What there is to bring to delivery, or through the disk, as a share of what there may be."""
+        limits, processes = self.config.limits, [replica.process for replica in self.replicas.values()]
+        count = max(self._held_back(), *[process.backlog for process in processes])
+        size = max(self.arrived_bytes, *[process.backlog_bytes for process in processes])
+        return max(count / limits.pending_messages_max, size / limits.pending_bytes_max)
+
+    def _keeps_up(self) -> bool:
+        """Whether a quorum of each group here takes what it is sent; who is away is waited for otherwise, or not."""
+        slow = {peer.name for peer in self.peers.all.values() if peer.congested}
+        if not slow:
+            return True
+        for group in self.by_group:
+            hosts = [self.config.node_of(pid) for pid in self.topology.groups[group]]
+            swift = [host for host in hosts if host not in slow and self.reaches(host)]
+            if not slow.isdisjoint(hosts) and len(swift) < self.topology.quorum[group]:
+                return False
+        return True
+
+    def reaches(self, host: str) -> bool:
+        """Whether that node is this one, or has a session with it."""
+        return host == self.name or self.peers.all[host].connected
 
     # -- now and then ------------------------------------------------------------------------------------------------
 
@@ -433,41 +489,12 @@ class Node:
     def _sync_journals(self) -> None:
         if self.over:
             return
+        asyncio.get_running_loop().call_later(JOURNAL_SYNC_S, self._sync_journals)
         if self.blocked:
             self.wake()
-        loop = asyncio.get_running_loop()
         for replica in self.replicas.values():
-            if replica not in self.syncing and (begun := replica.journal.begin_sync()) is not None:
-                file, upto = begun
-                self.syncing.add(replica)
-                future = loop.run_in_executor(None, _sync_and_close, file)
-                future.add_done_callback(_Synced(self, replica, upto))
-        loop.call_later(JOURNAL_SYNC_S, self._sync_journals)
+            self.carefully(partial(self.syncs.begin, replica))
 
 
 FROM_DRIVER: tuple[type, ...] = (Connected, Snapshot)
 """Inputs that only the driver gives; no peer may send them."""
-
-
-class _Synced:
-    """What happens when a journal is durable."""
-
-    def __init__(self, node: Node, replica: Replica, upto: int) -> None:
-        self.node, self.replica, self.upto = node, replica, upto
-
-    def __call__(self, done: asyncio.Future[None]) -> None:
-        self.node.syncing.discard(self.replica)
-        if done.cancelled():
-            return
-        if (error := done.exception()) is not None:
-            return self.node.fail(f"the journal of process {self.replica.pid} cannot be made durable: {error}")
-        journal = self.replica.journal
-        if self.upto > journal.mark:
-            journal.mark = self.replica.out.applied = self.upto
-
-
-def _sync_and_close(file: int) -> None:
-    try:
-        os.fdatasync(file)
-    finally:
-        os.close(file)

@@ -4,6 +4,9 @@
    processes here hear `Connected` when a new one begins.
 2. A connection is taken only with an (incarnation, session) above all seen of that peer: the newest one replaces the
    one before, and nothing of an earlier life arrives after something of a later one.
+4. What a peer is sent waits here, in order, and is written as the peer takes it: `AHEAD_BYTES` at a time. Beyond
+   `peer_buffer_bytes_max` what is put out for it is lost, as between two sessions, and the processes hear `Connected`
+   when it has taken the rest. It loses the session only if meanwhile it takes nothing at all for `silence_ms_max`.
 3. Either side may turn the other away after its hello. Who is turned away for good stops: it has lost its state, and
    must not go on as if nothing had happened. Nobody stops because another node has a wrong configuration or address.
 """
@@ -12,6 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import deque
 from collections.abc import Callable
 from random import random
 
@@ -27,8 +32,30 @@ log = logging.getLogger(__name__)
 
 NAME_SHOWN_MAX = 80
 """What is shown of a name that anybody may have made up."""
+AHEAD_BYTES = 1 << 20
+"""What is written before it is taken, or one frame."""
+BODY_BYTES = 1 << 20
+"""A frame holds no more unless a single message is larger: what is behind it has not to wait for long."""
+CONGESTED_BYTES = 4 << 20
+SAY_AGAIN_S = 60
+"""The same reason for turning a node away is logged again after so long."""
 NOBODY = -1
 """The sender of what a node says for itself, and not for one of its replicas."""
+
+
+class Said:
+    """What was logged of a node that is turned away, or turns this one away: not again for each attempt."""
+
+    def __init__(self) -> None:
+        self.why, self.at = "", 0.0
+
+    def once(self, why: str) -> bool:
+        """Whether this is another reason, or was said long ago."""
+        now = time.monotonic()
+        if why == self.why and now - self.at < SAY_AGAIN_S:
+            return False
+        self.why, self.at = why, now
+        return True
 
 
 class Peer:
@@ -39,6 +66,13 @@ class Peer:
         self.connection: Connection | None = None
         self.outgoing: list[Item] = []
         """What this tick has for it."""
+        self.waiting: deque[bytes] = deque()
+        """Bodies that are not written yet, because it has not taken what was."""
+        self.waiting_bytes = 0
+        self.looked_at = False
+        """Whether it is looked at again before long."""
+        self.lost = False
+        """Whether something was put out in this session for which there was no room."""
         self.disk = ""
         self.incarnation = 0
         self.session = 0
@@ -47,11 +81,55 @@ class Peer:
         """How many there were."""
         self.trouble = ""
         """Why there is no session."""
+        self.said = Said()
 
     @property
     def connected(self) -> bool:
         """Whether there is a session."""
         return self.connection is not None
+
+    @property
+    def behind_bytes(self) -> int:
+        """What it has not taken."""
+        return self.waiting_bytes + (self.connection.unread_bytes if self.connection is not None else 0)
+
+    @property
+    def congested(self) -> bool:
+        """Whether it is slower than what is put out for it."""
+        return self.waiting_bytes > CONGESTED_BYTES
+
+    def forget_waiting(self) -> None:
+        """Its session began or ended."""
+        self.outgoing.clear()
+        self.waiting.clear()
+        self.waiting_bytes, self.lost = 0, False
+
+    def put(self, codec: Codec, frame_bytes_max: int, behind_bytes_max: int) -> None:
+        """What this tick has for it waits to be written; it is lost if too much does already."""
+        outgoing, self.outgoing = self.outgoing, []
+        if self.connection is None:
+            return
+        if self.behind_bytes > behind_bytes_max:
+            self.lost = True
+            return
+        for body in codec.bodies(outgoing, min(frame_bytes_max, BODY_BYTES)):
+            self.waiting.append(body)
+            self.waiting_bytes += len(body)
+
+    def write(self) -> bool:
+        """Write what it has room for; whether all that it lost while there was none is to be made good now."""
+        connection, waiting = self.connection, self.waiting
+        while waiting and connection is not None and connection.alive:
+            unread = connection.unread_bytes
+            if unread and unread + len(waiting[0]) > min(AHEAD_BYTES, connection.limits.buffer_bytes_max):
+                return False
+            body = waiting.popleft()
+            self.waiting_bytes -= len(body)
+            connection.send(body)
+        if not self.lost or waiting:
+            return False
+        self.lost = False
+        return True
 
     def takes(self, hello: Hello) -> bool:
         """Whether this is newer than all that was seen of the peer."""
@@ -73,10 +151,11 @@ class Peers:
         on_session: Callable[[Peer], None],
         on_banned: Callable[[str], None],
         on_refused: Callable[[str], None],
+        on_drained: Callable[[Peer], None],
     ) -> None:
         self.config, self.identity = config, identity
         self.on_items, self.on_session, self.on_banned = on_items, on_session, on_banned
-        self.on_refused = on_refused
+        self.on_refused, self.on_drained = on_refused, on_drained
         """Called with the reason, to be counted, for every connection of another node that this one ends."""
         self.me = identity.node
         self.all = {
@@ -85,6 +164,8 @@ class Peers:
         self.limits = ConnectionLimits(config.limits.frame_bytes_max, config.limits.peer_buffer_bytes_max)
         self.encode = Codec((TurnedAway,)).encode
         self.reading = True
+        self.said = Said()
+        """Of nodes that nobody knows."""
         self.sessions = 0
         """How many connections this incarnation has begun."""
         self.tasks: list[asyncio.Task[None]] = []
@@ -114,9 +195,14 @@ class Peers:
 
     def pulse(self, silent_pulses_max: int) -> None:
         """To be called at a steady pace."""
+        behind_max = self.config.limits.peer_buffer_bytes_max
         for peer in self.all.values():
-            if peer.connection is not None:
-                peer.connection.pulse(silent_pulses_max)
+            if (connection := peer.connection) is None:
+                continue
+            connection.pulse(silent_pulses_max)
+            if connection.stalled_pulses >= silent_pulses_max and peer.behind_bytes > behind_max:
+                why = f"the other side does not read: {peer.behind_bytes:,} bytes wait for it"
+                connection.end(why, fault="does not read")
 
     def hello(self, to: str) -> Hello:
         """What this node says first on a new connection."""
@@ -140,6 +226,10 @@ class Peers:
                     await ended
             except (OSError, TimeoutError) as error:
                 peer.trouble = f"{peer.node.address} does not answer: {str(error) or 'too slow'}"
+            except Exception as error:  # one attempt must not be the last
+                peer.trouble = f"{peer.node.address} cannot be dialled: {type(error).__name__}: {error}"
+                if peer.said.once(peer.trouble):
+                    log.exception("peer %s: an error that should not be", peer.name)
             await asyncio.sleep(wait_ms * (0.5 + random()) / 1000)
             wait_ms = min(2 * wait_ms, timing.reconnect_ms_max)
 
@@ -188,7 +278,8 @@ class Peers:
         if no is not None or not isinstance(said, Hello):
             assert no is not None, "what is no hello is no peer"
             peer.trouble = no.why
-            log.warning("peer %s: %s", peer.name, peer.trouble)
+            if peer.said.once(no.why):
+                log.warning("peer %s: %s", peer.name, no.why)
             self.on_refused("peer turned away")
             connection.send(self.encode([(NOBODY, (), no)]))
             # Who has answered speaks on at once. To close with that unread would reset the stream, and the other side
@@ -216,7 +307,8 @@ class Peers:
     def hear_no(self, peer: Peer, said: TurnedAway) -> None:
         """The peer wants no session with this node."""
         peer.trouble = said.why
-        log.warning("peer %s turned this node away: %s", peer.name, said.why)
+        if peer.said.once(said.why):
+            log.warning("peer %s turned this node away: %s", peer.name, said.why)
         if said.final:
             self.on_banned(said.why)
 
@@ -235,7 +327,10 @@ class Peers:
             no = TurnedAway("an old session", False)
         if no is not None or peer is None:
             assert no is not None, "who is no peer is expected by nobody"
-            log.warning("node %r turned away: %s", name, no.why)
+            if peer is not None and not peer.connected:
+                peer.trouble = no.why
+            if (peer.said if peer is not None else self.said).once(no.why):
+                log.warning("node %r turned away: %s", name, no.why)
             self.on_refused("peer turned away")
             connection.send(HANDSHAKE.encode(no))
             return connection.end("turned away", flush=True)
@@ -274,11 +369,12 @@ class Peers:
         if not connection.alive:
             return False  # it ended during the handshake, or this node has stopped
         before, peer.connection = peer.connection, connection
+        connection.on_drained = lambda: self.on_drained(peer)
         if not self.reading:
             connection.set_reading(False)
         if before is not None:
             before.end("a newer session")
-        peer.outgoing.clear()
+        peer.forget_waiting()
         peer.trouble = ""
         peer.sessions += 1
         log.info("peer %s: session %d of incarnation %d", peer.name, peer.session, peer.incarnation)
@@ -290,6 +386,6 @@ class Peers:
             self.on_refused(f"{connection.fault} of a peer")
         if peer.connection is connection:
             peer.connection = None
-            peer.outgoing.clear()
+            peer.forget_waiting()
             peer.trouble = why
             log.info("peer %s: session ended: %s", peer.name, why)

@@ -136,6 +136,11 @@ class Process:
         """How many messages this process has to bring to their delivery; a driver slows clients down by it."""
         return 0
 
+    @property
+    def backlog_bytes(self) -> int:
+        """How many bytes of payload these are."""
+        return 0
+
     def adopt(self, part: P) -> P:
         """Take over the inputs and records of a part, which shares this outbox and this log."""
         if clash := self.inputs.keys() & part.inputs or self.replays.keys() & part.replays:

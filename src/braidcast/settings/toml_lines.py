@@ -195,7 +195,7 @@ def parse_address(text: str) -> str:
         raise ValueError(f'is {toml_value(text)}: write an IPv6 host in brackets, such as "[::1]:7101"')
     host = host[1:-1] if bracketed else host
     ip = ip_of(host)
-    named = _HOST.fullmatch(host) is not None and not re.fullmatch(r"[0-9.]+", host)
+    named = _HOST.fullmatch(host) is not None and _can_be_looked_up(host) and not re.fullmatch(r"[0-9.]+", host)
     if (ip is None or ip.version != 6) if bracketed else (ip is None and not named):
         raise ValueError(
             f"has no valid host, {toml_value(host)}: write a name, an IPv4 address, or an IPv6 address in brackets"
@@ -206,6 +206,11 @@ def parse_address(text: str) -> str:
         raise ValueError(f"is {toml_value(text)}, where others cannot reach it: write the address that they use")
     plain = host.lower() if ip is None else str(ip)
     return f"[{plain}]:{int(port)}" if bracketed else f"{plain}:{int(port)}"
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Whether a resolver takes the name: no label is empty or longer than 63 letters, nor all of it than 253."""
+    return len(host) <= 253 and all(0 < len(label) <= 63 for label in host.removesuffix(".").split("."))
 
 
 def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -23,6 +23,15 @@ Item = tuple[Pid, Pids, Any]
 """Who says it, to which of the receiver's processes, and what."""
 
 
+ARRAY_BYTES = 5
+"""What the header of a list takes in MessagePack, whatever its length."""
+
+
+def _array_of(pieces: Sequence[bytes]) -> bytes:
+    """A list of what is encoded already."""
+    return b"".join((b"\xdd", len(pieces).to_bytes(4, "big"), *pieces))
+
+
 class Undecodable(BraidcastError):
     """Bytes that are none of the messages that may come here."""
 
@@ -44,10 +53,18 @@ class Codec:
         body = self.encode(items)
         if len(body) <= bytes_max or len(items) == 1:
             yield body
-        else:
-            half = len(items) // 2
-            yield from self.bodies(items[:half], bytes_max)
-            yield from self.bodies(items[half:], bytes_max)
+            return
+        del body
+        pieces: list[bytes] = []
+        size = ARRAY_BYTES
+        for item in items:
+            piece = self.encode(item)
+            if pieces and size + len(piece) > bytes_max:
+                yield _array_of(pieces)
+                pieces, size = [], ARRAY_BYTES
+            pieces.append(piece)
+            size += len(piece)
+        yield _array_of(pieces)
 
     def decode(self, body: bytes) -> Sequence[Item]:
         """The items of a frame."""

@@ -14,6 +14,9 @@ from typing import Any, cast
 
 from braidcast.wire.frames import FrameError, FrameReader, frame
 
+UNREAD_HIGH, UNREAD_LOW = 1 << 18, 1 << 16
+"""An owner who paces what it writes hears of it when what waits has risen above the one and fallen to the other."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
@@ -41,6 +44,13 @@ class Connection(asyncio.Protocol):
         self.sent = 0
         """Frames."""
         self.sent_at_pulse = 0
+        self.written_bytes = 0
+        """In frames that were written."""
+        self.taken_at_pulse = 0
+        self.stalled_pulses = 0
+        """For how many pulses the other side has taken nothing of what waits for it."""
+        self.on_drained: Callable[[], None] | None = None
+        """Called when there is room again for what its owner keeps."""
         self.heard = True
         """Whether anything has arrived since the last pulse."""
         self.silent_pulses = 0
@@ -57,7 +67,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's transports are of no such class
         if self.why is not None:
             return self.transport.abort()
-        self.transport.set_write_buffer_limits(high=self.limits.buffer_bytes_max)
+        self.transport.set_write_buffer_limits(high=UNREAD_HIGH, low=UNREAD_LOW)
         if self.on_made is not None:
             self.on_made(self)
 
@@ -77,6 +87,11 @@ class Connection(asyncio.Protocol):
                 return
         if wrong is not None:
             self.end(str(wrong), fault=wrong.kind)
+
+    def resume_writing(self) -> None:
+        """The other side has taken most of what was written."""
+        if self.why is None and self.on_drained is not None:
+            self.on_drained()
 
     def eof_received(self) -> bool:
         """The other side has nothing more to say."""
@@ -110,7 +125,9 @@ class Connection(asyncio.Protocol):
         if self.unread_bytes + len(body) > self.limits.buffer_bytes_max:
             why = f"the other side does not read: {self.unread_bytes:,} bytes wait for it"
             return self.end(why, fault="does not read")
-        self.transport.write(frame(self.sent, body))
+        whole = frame(self.sent, body)
+        self.written_bytes += len(whole)
+        self.transport.write(whole)
         self.sent += 1
 
     def set_reading(self, reading: bool) -> None:
@@ -130,6 +147,9 @@ class Connection(asyncio.Protocol):
         # Who is not listened to cannot be blamed for silence.
         self.silent_pulses = 0 if self.heard or not self.reading else self.silent_pulses + 1
         self.heard = False
+        unread, taken = self.unread_bytes, self.written_bytes - self.unread_bytes
+        self.stalled_pulses = self.stalled_pulses + 1 if unread and taken == self.taken_at_pulse else 0
+        self.taken_at_pulse = taken
         if self.silent_pulses > silent_pulses_max:
             return self.end("the other side is silent", fault="silent")
         if self.sent == self.sent_at_pulse:

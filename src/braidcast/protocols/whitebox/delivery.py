@@ -43,6 +43,8 @@ class Delivery(State):
             elif leads:  # never, if all is right; a follower may have had it by DELIVER meanwhile
                 self.refuse("committed below what is delivered")
             self.pending.pop()
+            if leads and entry.body is not None:
+                self.pending_bytes -= len(entry.body.payload)
 
     def holds_all_issued_before(self, entry: Entry) -> bool:
         """Whether every timestamp that the leader issued before it acknowledged `entry` is known here."""

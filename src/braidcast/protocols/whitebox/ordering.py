@@ -27,6 +27,8 @@ from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Accepted, C
 
 BATCH_MESSAGES_MAX = 1 << 20
 GROUP_MASK = GROUPS_MAX - 1
+RETRY_CHUNKS = 4
+"""What may be retried with one heartbeat, in `chunk_bytes` of payload."""
 
 
 class Ordering(Delivery):
@@ -82,6 +84,7 @@ class Ordering(Delivery):
             entry.number = self.issued
             entry.retry_at = self.out.now + self.options.retry_ticks
             self.pending.push(entry.lts, entry)
+            self.pending_bytes += len(m.payload)
         elif entry.dest != m.dest:
             self.refuse_client(m, "the id is in use with other destinations")
             return
@@ -288,10 +291,17 @@ class Ordering(Delivery):
             note(Retried(entry.id))
 
     def retry_stuck(self) -> None:
-        """Whatever has waited for too long; the heartbeat's jitter keeps leaders from retrying in step."""
-        now = self.out.now
+        """Whatever has waited for too long; the heartbeat's jitter keeps leaders from retrying in step.
+
+        At most a few pieces' worth of bodies, the lowest timestamps first: a heartbeat must not wait behind everything
+        that is pending. The rest has its turn with the next heartbeats, since what was retried waits for longer.
+        """
+        now, left = self.out.now, RETRY_CHUNKS * self.options.chunk_bytes
         for entry in self.pending.in_order():
-            if not entry.gts and now >= entry.retry_at:
+            if not entry.gts and now >= entry.retry_at and entry.body is not None:
+                if left <= 0:
+                    return
+                left -= len(entry.body.payload)
                 self.retry(entry)
 
     def on_connected(self, sender: Pid, c: Connected) -> None:

@@ -61,7 +61,7 @@ class Recovery(Collection):
         self.restored = {}
         if leader_of(b) != self.me:
             self.forgetful = {}  # another leader restores them, and this one would not hear of it
-        self.pending = PendingHeap()
+        self.pending, self.pending_bytes = PendingHeap(), 0
         self.arrived, self.arriving, self.chunks = 0, Pieces(), Pieces()
         self.snapshot_base, self.snapshot_for = None, ()
         self.persist(Promised(b))
@@ -328,7 +328,8 @@ class Recovery(Collection):
         self.deliver_committed()
         for entry in self.uncommitted():
             entry.attempts = 1  # whom this process believed to lead the other groups may be long gone
-            self.retry(entry)
+            entry.retry_at = self.out.now
+        self.retry_stuck()
         self.begin_to_beat()
         self.restore_members()
 

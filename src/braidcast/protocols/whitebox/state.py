@@ -38,7 +38,8 @@ class State(Process):
         # constants
         "early", "group", "home", "options", "others", "peers", "quorum", "topology",
         # normal case
-        "ballot", "cballot", "clock", "dedup", "entries", "issued", "max_delivered_gts", "pending", "status",
+        "ballot", "cballot", "clock", "dedup", "entries", "issued", "max_delivered_gts", "pending", "pending_bytes",
+        "status",
         # early delivery
         "gaps", "held", "state_begins",
         # what was delivered and is not collected
@@ -71,6 +72,8 @@ class State(Process):
         self.entries: dict[MessageId, Entry] = {}
         self.pending: PendingHeap[Entry] = PendingHeap()
         """At a leader, and at a follower that delivers early: what is proposed and not delivered."""
+        self.pending_bytes = 0
+        """Leader: of their payloads."""
         self.status = FOLLOWER
         self.ballot: Ballot = ballot(0, self.peers[0])
         self.cballot: Ballot = self.ballot
@@ -164,6 +167,10 @@ class State(Process):
         return len(self.pending) if self.status is LEADER else 0
 
     @property
+    def backlog_bytes(self) -> int:
+        return self.pending_bytes if self.status is LEADER else 0
+
+    @property
     def delivers_early(self) -> bool:
         """Whether this follower may deliver without its leader's word (protocols.md 1.8)."""
         return self.early and self.status is FOLLOWER
@@ -235,10 +242,12 @@ class State(Process):
 
     def rebuild_pending(self) -> None:
         """What is not delivered yet waits at its timestamp."""
-        self.pending = PendingHeap()
+        self.pending, self.pending_bytes = PendingHeap(), 0
         for _, entry in sorted(self.entries.items()):
             if entry.phase != START and (not entry.gts or entry.gts > self.max_delivered_gts):
                 self.pending.push(entry.gts or entry.lts, entry)
+                if self.status is LEADER and entry.body is not None:
+                    self.pending_bytes += len(entry.body.payload)
 
     def comes_from_its_leader(self, sender: Pid, b: Ballot) -> bool:
         """Whether `b` is a ballot of this group and `sender` its leader."""
