@@ -71,6 +71,11 @@ class ClientSession:
         self.following[group] = entries[count - 1].gts
         self.flush()
 
+    def answer(self, message: Any) -> None:
+        """Something of the node itself, at once: a node that lets nothing go for want of room says so all the same."""
+        for body in self.bodies([(0, (self.pid,), message)], self.connection.limits.frame_bytes_max):
+            self.connection.send(body)
+
     def flush(self) -> None:
         """Send what this tick has for it."""
         if self.outgoing:

@@ -207,7 +207,7 @@ class Door:
             else:
                 node.clients.hold(session, to, message)
         if wants_status:
-            node.clients.tell(session.pid, 0, Status(json.dumps(status_of(node))))
+            session.answer(Status(json.dumps(status_of(node))))
         node.admit()  # now, and not at the end of the turn: others may have sent as much
 
     def submit(self, session: ClientSession, to: Pids, message: Any) -> None:
