@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fuzz.cluster import CONNECTIONS_MAX, FRAME_BYTES_MAX, config_of, virtual
+from tests.fuzz.cluster import FRAME_BYTES_MAX, config_of, virtual
 from tests.fuzz.stage import CLIENTS, Near, NodeStage, flipped, too_long
 from tests.virtual_loop import VirtualLoop
 
@@ -144,11 +144,12 @@ def test_stranger_that_says_nothing_or_only_that_it_lives_is_sent_away_in_time(s
     assert stage.node.refused == {"connection without a handshake": 2}
 
 
-def test_connections_beyond_the_limit_are_refused_and_the_others_stay(stage: NodeStage) -> None:
-    made = [stage._dial_node() for _ in range(CONNECTIONS_MAX + 3)]
-    assert [one.transport.ended for one in made].count("abort") == 3
-    assert stage.node.refused == {"too many connections": 3}
-    assert len(stage.node.door.strangers) == CONNECTIONS_MAX
+def test_of_too_many_nameless_connections_the_oldest_go(stage: NodeStage) -> None:
+    most = stage.node.door.strangers_max
+    made = [stage._dial_node() for _ in range(most + 3)]
+    assert [one.transport.ended for one in made] == ["abort"] * 3 + [None] * most
+    assert stage.node.refused == {"connection without a handshake": 3}
+    assert len(stage.node.door.strangers) == most
     stage.transports += [one.transport for one in made]
 
 
