@@ -70,6 +70,8 @@ class _End(asyncio.Protocol):
         self.is_choked = False
         """The other end takes nothing at the moment."""
         self.is_gone = False
+        self.held = b""
+        """What was read although it could not go on: older asyncios read on for a moment after they are told not to."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -84,11 +86,17 @@ class _End(asyncio.Protocol):
         elif other is None or other.is_gone or self.is_choked or cuts[self.direction] > 0:
             self.transport.pause_reading()
         else:
+            held, self.held = self.held, b""
+            if held:
+                other.transport.write(held)
             self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        assert self.other is not None, "nothing is read before"
-        self.other.transport.write(data)
+        if self.other is None or self.proxies.cuts[self.direction] > 0:
+            self.held += data
+            self.transport.pause_reading()
+        else:
+            self.other.transport.write(data)
 
     def pause_writing(self) -> None:
         if self.other is not None:
