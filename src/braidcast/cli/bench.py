@@ -5,24 +5,18 @@ from __future__ import annotations
 import gc
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from time import process_time
 from typing import Any
 
 import click
 
 from braidcast.cli.arguments import json_argument, options_argument, print_json, print_table, split_pairs
+from braidcast.cli.bench_matrix import matrix
 from braidcast.cli.progress import Progress
-from braidcast.cli.registry import WHITEBOX, protocol_named
+from braidcast.cli.registry import WHITEBOX
 from braidcast.cli.stopping import stops_when_told
-from braidcast.cluster.config import ClusterConfig, Layout, load_config
-from braidcast.cluster.config_text import render_local
-from braidcast.cluster.local import free_ports
+from braidcast.cluster.config import Layout
 from braidcast.core.topology import Topology
-from braidcast.settings import CLUSTER_FILE
 from braidcast.simulator.collector import collect_run, collector_paused
 from braidcast.simulator.delays import Uniform
 from braidcast.simulator.judge import simulate_and_judge
@@ -34,6 +28,7 @@ from braidcast.simulator.run import simulate
 from braidcast.trials.bench import ClusterLoad, measure_cluster
 from braidcast.trials.endurance import endure
 from braidcast.trials.failover import measure_failover
+from braidcast.trials.throwaway import Settings, throwaway_cluster, throwaway_folder
 
 GROUPS = 3
 REPLICAS = 3
@@ -49,6 +44,9 @@ def bench() -> None:
     Example:
       braidcast bench core --json
     """
+
+
+bench.add_command(matrix)
 
 
 @bench.command()
@@ -104,12 +102,12 @@ def of_cluster(
     Example:
       braidcast bench cluster --destinations 2 --outstanding 64 --batch 16 --durability disk --json
     """
-    settings: dict[str, dict[str, str | int]] = {"cluster": {"durability": durability}}
+    settings: Settings = {"cluster": {"durability": durability}}
     if history:
         settings["cluster"]["history"] = "history"
     if pairs:
         settings["cluster.options"] = dict(split_pairs(pairs))
-    with stops_when_told(), throwaway_cluster(layout, settings) as config:
+    with stops_when_told(), throwaway_cluster(WHITEBOX, layout, settings) as config:
         load = ClusterLoad(destinations, outstanding, batch, payload_bytes, seconds)
         _show(measure_cluster(config, load), as_json)
 
@@ -129,11 +127,11 @@ def endurance(messages: int, batch: int, outstanding: int, durability: str, as_j
       braidcast bench endurance --messages 10000000 --json
     """
     # A journal much smaller than the run: what subscribers may ask for must not be mistaken for growth.
-    settings: dict[str, dict[str, str | int]] = {
+    settings: Settings = {
         "cluster": {"durability": durability}, "limits": {"journal_bytes_max": 8 << 20},
     }  # fmt: skip
     with (
-        stops_when_told(), throwaway_cluster("colocated", settings) as config,
+        stops_when_told(), throwaway_cluster(WHITEBOX, "colocated", settings) as config,
         Progress("messages", messages) as progress,
     ):  # fmt: skip
         figures = endure(config, messages, batch, outstanding, progress.update)
@@ -154,26 +152,9 @@ def failover(rounds: int, rate: float, as_json: bool) -> None:
     Example:
       braidcast bench failover --rounds 20 --json
     """
-    folder = Path(mkdtemp(prefix="braidcast-bench-"))
-    try:
-        with stops_when_told(), Progress("leaders killed", rounds) as progress:
-            figures = measure_failover(WHITEBOX, folder, rounds, rate, progress.update)
-    finally:
-        rmtree(folder)
+    with stops_when_told(), throwaway_folder() as folder, Progress("leaders killed", rounds) as progress:
+        figures = measure_failover(WHITEBOX, folder, rounds, rate, progress.update)
     _show(figures, as_json)
-
-
-@contextmanager
-def throwaway_cluster(layout: Layout, settings: dict[str, dict[str, str | int]]) -> Iterator[ClusterConfig]:
-    """The configuration of three groups of three in a directory that goes afterwards."""
-    folder = Path(mkdtemp(prefix="braidcast-bench-"))
-    ports = free_ports(GROUPS * REPLICAS if layout == "spread" else REPLICAS)
-    text = render_local(WHITEBOX.name, ports, groups=GROUPS, replicas=REPLICAS, layout=layout, settings=settings)
-    try:
-        (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
-        yield load_config(folder / CLUSTER_FILE, protocol_named)
-    finally:
-        rmtree(folder)
 
 
 def _show(figures: dict[str, Any], as_json: bool) -> None:

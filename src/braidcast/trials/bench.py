@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from braidcast.client.places import link_to
 from braidcast.client.sender import Sender
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.local import LocalCluster
-from braidcast.trials.load import ClosedLoad, Outcome
+from braidcast.trials.load import ClosedLoad
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 READY_S = 15.0
@@ -35,40 +36,49 @@ def measure_cluster(config: ClusterConfig, load: ClusterLoad) -> dict[str, Any]:
     cluster = LocalCluster(config)
     try:
         cluster.start_all()
-        outcome, cpu_s, rss = asyncio.run(_measure(config, cluster, load))
+        figures = asyncio.run(_measure(config, cluster, load))
     finally:
         cluster.stop_all()
-    latencies = sorted(outcome.latencies_s)
-    return {
-        "messages_per_s": round(outcome.messages / outcome.seconds),
-        "latency_ms_p50": percentile_ms(latencies, 0.5),
-        "latency_ms_p99": percentile_ms(latencies, 0.99),
-        "cpu_s_per_1000": round(cpu_s / max(outcome.messages, 1) * 1000, 5),
-        "cpu_s_per_1000_client": round(outcome.cpu_s_client / max(outcome.messages, 1) * 1000, 5),
-        "processes": len(config.nodes),
-        "rss_mib_max": round(rss / 2**20, 1),
-    }
+    return figures
 
 
-async def _measure(config: ClusterConfig, cluster: LocalCluster, load: ClusterLoad) -> tuple[Outcome, float, int]:
+async def _measure(config: ClusterConfig, cluster: LocalCluster, load: ClusterLoad) -> dict[str, Any]:
     link = await link_to(config.path, READY_S)
     try:
         sender = Sender(link)
         dest = tuple(range(load.destinations))
         await asyncio.wait_for(sender.submit(dest, b"first"), READY_S)
-        closed = ClosedLoad(sender, dest, load.outstanding, load.batch, load.payload_bytes)
-        processes = list(cluster.running().values())
-        measuring = asyncio.create_task(closed.measure(load.warm_up_s, load.seconds))
-        await asyncio.sleep(load.warm_up_s)
-        before = sum(cpu_s_of(pid) for pid in processes)
-        await asyncio.sleep(load.seconds)
-        cpu_s = sum(cpu_s_of(pid) for pid in processes) - before
-        rss = max(rss_of(pid) for pid in processes)
-        outcome = await measuring
+        payload, messages = b"x" * (load.payload_bytes * load.batch), load.batch if load.batch > 1 else 0
+        pids = list(cluster.running().values())
+        figures = await measure_load(lambda: sender.submit(dest, payload, messages), load, pids)
         await sender.close()
     finally:
         await link.close()
-    return outcome, cpu_s, rss
+    return figures
+
+
+async def measure_load(
+    submit: Callable[[], asyncio.Future[Any]], load: ClusterLoad, pids: Collection[int]
+) -> dict[str, Any]:
+    """Load whatever `submit` submits to; `pids` are the processes that do the work, without this one."""
+    closed = ClosedLoad(submit, load.outstanding, load.batch)
+    measuring = asyncio.create_task(closed.measure(load.warm_up_s, load.seconds))
+    await asyncio.sleep(load.warm_up_s)
+    before = sum(cpu_s_of(pid) for pid in pids)
+    await asyncio.sleep(load.seconds)
+    cpu_s = sum(cpu_s_of(pid) for pid in pids) - before
+    rss = max((rss_of(pid) for pid in pids), default=0)
+    outcome = await measuring
+    latencies, messages = sorted(outcome.latencies_s), max(outcome.messages, 1)
+    return {
+        "messages_per_s": round(outcome.messages / outcome.seconds),
+        "latency_ms_p50": percentile_ms(latencies, 0.5),
+        "latency_ms_p99": percentile_ms(latencies, 0.99),
+        "cpu_s_per_1000": round(cpu_s / messages * 1000, 5),
+        "cpu_s_per_1000_client": round(outcome.cpu_s_client / messages * 1000, 5),
+        "processes": len(pids),
+        "rss_mib_max": round(rss / 2**20, 1),
+    }
 
 
 def cpu_s_of(pid: int) -> float:

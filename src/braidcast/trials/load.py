@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from braidcast.client.sender import Receipt, Sender
-from braidcast.core.topology import Dest
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -22,11 +21,13 @@ class Outcome:
 
 
 class ClosedLoad:
-    """Keeps `outstanding` units under way; a unit is a batch of `batch` messages of `payload_bytes` each."""
+    """Keeps `outstanding` units under way; a unit is a batch of `batch` messages.
 
-    def __init__(self, sender: Sender, dest: Dest, outstanding: int, batch: int, payload_bytes: int) -> None:
-        self.sender, self.dest, self.outstanding, self.batch = sender, dest, outstanding, batch
-        self.payload = b"x" * (payload_bytes * batch)
+    It knows nothing of what is loaded: `submit` begins one unit, and its future ends with the acknowledgement.
+    """
+
+    def __init__(self, submit: Callable[[], asyncio.Future[Any]], outstanding: int, batch: int) -> None:
+        self.submit, self.outstanding, self.batch = submit, outstanding, batch
         self.outcome: Outcome | None = None
         self.running = True
         self.under_way = 0
@@ -35,10 +36,9 @@ class ClosedLoad:
     def _submit(self) -> None:
         began = time.perf_counter()
         self.under_way += 1
-        done = self.sender.submit(self.dest, self.payload, self.batch if self.batch > 1 else 0)
-        done.add_done_callback(lambda done: self._done(done, began))
+        self.submit().add_done_callback(lambda done: self._done(done, began))
 
-    def _done(self, done: asyncio.Future[Receipt], began: float) -> None:
+    def _done(self, done: asyncio.Future[Any], began: float) -> None:
         self.under_way -= 1
         if not done.cancelled():
             done.result()

@@ -1,0 +1,42 @@
+"""Clusters that are there to be measured: in a directory that goes when they have stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+from braidcast.cluster.config import ClusterConfig, Layout, load_config
+from braidcast.cluster.config_text import render_local
+from braidcast.cluster.local import free_ports
+from braidcast.core.protocol import Protocol
+from braidcast.settings import CLUSTER_FILE
+
+Settings = dict[str, dict[str, str | int]]
+"""Per section of a configuration, what is not as by default."""
+REPLICAS = 3
+
+
+@contextmanager
+def throwaway_folder() -> Iterator[Path]:
+    """A directory that goes afterwards."""
+    folder = Path(mkdtemp(prefix="braidcast-bench-"))
+    try:
+        yield folder
+    finally:
+        rmtree(folder)
+
+
+@contextmanager
+def throwaway_cluster(
+    protocol: Protocol, layout: Layout, settings: Settings | Callable[[Path], Settings], groups: int = 3
+) -> Iterator[ClusterConfig]:
+    """The configuration of groups of three; settings that need files make them in its directory."""
+    with throwaway_folder() as folder:
+        given = settings(folder) if callable(settings) else settings
+        ports = free_ports(groups * REPLICAS if layout == "spread" else REPLICAS)
+        text = render_local(protocol.name, ports, groups=groups, replicas=REPLICAS, layout=layout, settings=given)
+        (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
+        yield load_config(folder / CLUSTER_FILE, lambda _: protocol)
