@@ -55,7 +55,7 @@ lock:  ## write requirements.lock anew from pyproject.toml
 	    && "$$tool/bin/python" -m pip --disable-pip-version-check install --quiet uv \
 	    && "$$tool/bin/uv" --no-config pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	        --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(UPGRADE) \
-	        --group build --group dev --group fuzz --output-file requirements.lock pyproject.toml
+	        --group build --group dev --group fuzz --group peers --output-file requirements.lock pyproject.toml
 
 clean:  ## remove .venv and what the tools leave behind
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

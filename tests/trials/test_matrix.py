@@ -152,7 +152,7 @@ def test_tables_show_memory_beside_disk_and_what_is_switched_on_as_ratios() -> N
         "| 2 | 64 | 1 | 20,000 | 0.5 | 1 | 0.02 | 10,000 | 1.25 | 2.5 | 0.04 |",
         "### What a history costs",
         "| D | W | B | durability | messages/s without | with | ratio | p50 without | with | ratio | CPU ratio |\n"
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+        "|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|\n"
         "| 2 | 64 | 1 | disk | 10,000 | 9,000 | 0.90 | 1.25 | 1.5 | 1.20 | 1.25 |",
     ]
 

@@ -12,6 +12,7 @@ import click
 
 from braidcast.cli.arguments import json_argument, options_argument, print_json, print_table, split_pairs
 from braidcast.cli.bench_matrix import matrix
+from braidcast.cli.bench_peers import peers
 from braidcast.cli.progress import Progress
 from braidcast.cli.registry import WHITEBOX
 from braidcast.cli.stopping import stops_when_told
@@ -47,6 +48,7 @@ def bench() -> None:
 
 
 bench.add_command(matrix)
+bench.add_command(peers)
 
 
 @bench.command()

@@ -8,6 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from braidcast.core.errors import BraidcastError
+
+
+class LoadFailed(BraidcastError):
+    """A unit ended with an error, so there is nothing to measure."""
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -30,6 +36,7 @@ class ClosedLoad:
         self.submit, self.outstanding, self.batch = submit, outstanding, batch
         self.outcome: Outcome | None = None
         self.running = True
+        self.failed: BaseException | None = None
         self.under_way = 0
         self.idle = asyncio.Event()
 
@@ -40,8 +47,8 @@ class ClosedLoad:
 
     def _done(self, done: asyncio.Future[Any], began: float) -> None:
         self.under_way -= 1
-        if not done.cancelled():
-            done.result()
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self.failed, self.running = error, False
         outcome = self.outcome
         if outcome is not None:
             outcome.messages += self.batch
@@ -63,4 +70,6 @@ class ClosedLoad:
         self.outcome = None
         self.running = False
         await self.idle.wait()
+        if self.failed is not None:
+            raise LoadFailed(f"a unit of the load ended with {type(self.failed).__name__}: {self.failed}")
         return outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -9,6 +10,7 @@ from braidcast.trials.matrix import Cell
 
 Figures = Mapping[str, Any]
 
+NUMBER = re.compile(r"[0-9][0-9.,]*")
 LOAD = ("D", "W", "B")
 SWITCHES: Final[tuple[tuple[Literal["history", "tls"], str], ...]] = (
     ("history", "What a history costs"), ("tls", "What TLS costs"),
@@ -38,9 +40,11 @@ def render_machine(machine: Mapping[str, Any]) -> str:
 
 
 def render_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table, numbers to the right."""
-    lines = [f"| {' | '.join(headers)} |", f"|{'---:|' * len(headers)}"]
-    return "\n".join(lines + [f"| {' | '.join(map(_shown, row))} |" for row in rows])
+    """A Markdown table, columns that hold a number to the right."""
+    kept = [list(map(_shown, row)) for row in rows]
+    right = [any(NUMBER.fullmatch(row[column]) for row in kept) for column in range(len(headers))]
+    lines = [f"| {' | '.join(headers)} |", f"|{''.join('---:|' if number else '---|' for number in right)}"]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in kept])
 
 
 def _section(title: str, table: str) -> list[str]:

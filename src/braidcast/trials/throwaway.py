@@ -36,7 +36,14 @@ def throwaway_cluster(
     """The configuration of groups of three; settings that need files make them in its directory."""
     with throwaway_folder() as folder:
         given = settings(folder) if callable(settings) else settings
-        ports = free_ports(groups * REPLICAS if layout == "spread" else REPLICAS)
-        text = render_local(protocol.name, ports, groups=groups, replicas=REPLICAS, layout=layout, settings=given)
-        (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
-        yield load_config(folder / CLUSTER_FILE, lambda _: protocol)
+        yield write_cluster(folder, protocol, layout, given, groups)
+
+
+def write_cluster(
+    folder: Path, protocol: Protocol, layout: Layout, settings: Settings, groups: int = 3
+) -> ClusterConfig:
+    """Groups of three on this machine, described in a directory."""
+    ports = free_ports(groups * REPLICAS if layout == "spread" else REPLICAS)
+    text = render_local(protocol.name, ports, groups=groups, replicas=REPLICAS, layout=layout, settings=settings)
+    (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
+    return load_config(folder / CLUSTER_FILE, lambda _: protocol)
