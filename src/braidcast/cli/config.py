@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from braidcast.cli.arguments import json_argument, print_json, print_table, protocol_argument
-from braidcast.cli.registry import protocol_named
+from braidcast.cli.config_reference import render_reference
+from braidcast.cli.registry import PROTOCOLS, protocol_named
 from braidcast.cluster.config import SECTIONS, ClusterConfig, ConfigError, load_config
 from braidcast.core.protocol import Protocol
 from braidcast.settings.toml_lines import settings_of, toml_value
@@ -18,13 +19,14 @@ PROBLEMS = 2
 
 @click.group()
 def config() -> None:
-    """Check the configuration of a cluster, or show what it is by default.
+    """Check the configuration of a cluster, show what it is by default, or explain all of it.
 
     \b
     Examples:
       braidcast config check cluster.toml
       braidcast config check cluster.toml --json
       braidcast config show-defaults --protocol whitebox
+      braidcast config reference
     """
 
 
@@ -129,3 +131,14 @@ def show_defaults(protocol: Protocol | None) -> None:
             lines = [f"{name} = {toml_value(getattr(usual, name))}" for name in names]
             blocks.append("\n".join(["[cluster.options]", *lines]))
     click.echo("\n\n".join(blocks))
+
+
+@config.command()
+def reference() -> None:
+    """Print the explanation of every section and every key, as Markdown: docs/configuration.md.
+
+    \b
+    Example:
+      braidcast config reference > docs/configuration.md
+    """
+    click.echo(render_reference(PROTOCOLS.values()), nl=False)

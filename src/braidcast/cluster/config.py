@@ -1,7 +1,7 @@
 """The configuration of a cluster: one TOML file, the same on every machine, checked before anything starts.
 
 The dataclasses below are the schema: a field annotated with a `Whole`, a `Choice` or a `Text` is a key of the file,
-with its documentation; `docs/configuration.md` is checked against them. Rules:
+with its documentation; `docs/configuration.md` is made from them. Rules:
 1. Every problem of a file is found in one go where that is possible, and says its line, what is wrong, what to do.
 2. The order of `[groups]` and of the names in each numbers groups and processes, from 0 and without gaps.
 3. Paths are relative to the file. Nothing is looked up: no name is resolved, no directory need exist.
