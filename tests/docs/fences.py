@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 
 
+def fences(text: str) -> list[tuple[str, str]]:
+    """All of them in order, each with its language; an empty one where none is named."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def blocks(text: str, language: str) -> list[str]:
     """Those of one language; an empty one is that of blocks which name none."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [block for named, block in found if named == language]
+    return [block for named, block in fences(text) if named == language]
