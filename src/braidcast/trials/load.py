@@ -10,6 +10,9 @@ from typing import Any
 
 from braidcast.core.errors import BraidcastError
 
+DRAIN_S = 60.0
+"""How long after a load what is still under way may take."""
+
 
 class LoadFailed(BraidcastError):
     """A unit ended with an error, so there is nothing to measure."""
@@ -69,7 +72,10 @@ class ClosedLoad:
         outcome.seconds, outcome.cpu_s_client = time.perf_counter() - began, time.process_time() - cpu
         self.outcome = None
         self.running = False
-        await self.idle.wait()
+        try:
+            await asyncio.wait_for(self.idle.wait(), DRAIN_S)
+        except TimeoutError:
+            raise LoadFailed(f"{self.under_way} units had no end {DRAIN_S:g} s after the load") from None
         if self.failed is not None:
             raise LoadFailed(f"a unit of the load ended with {type(self.failed).__name__}: {self.failed}")
         return outcome

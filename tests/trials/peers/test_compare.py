@@ -13,6 +13,7 @@ import pytest
 
 from braidcast.cli.bench_peers import all_peers
 from braidcast.cli.main import run
+from braidcast.trials import load
 from braidcast.trials.bench import ClusterLoad
 from braidcast.trials.peers import etcd
 from braidcast.trials.peers.compare import Comparison, compare, measure_peer, render_comparison
@@ -43,7 +44,7 @@ class Echo:
     def pids(self) -> Collection[int]:
         return [os.getpid()]
 
-    async def connect(self, load: ClusterLoad) -> Echo:
+    async def connect(self, asked: ClusterLoad) -> Echo:
         return self
 
     def submit(self) -> asyncio.Future[Any]:
@@ -94,6 +95,26 @@ def test_systems_are_measured_in_turn_and_one_that_fails_or_is_missing_is_said_t
     ] * 2
     assert first.stopped == second.stopped == 4
     assert not any(folder.exists() for folder in first.folders)
+
+
+@pytest.mark.parametrize(
+    ("drain_s", "says"),
+    [(0.01, "1 units had no end 0.01 s after the load"), (5.0, "nothing was acknowledged while it was measured")],
+)
+def test_system_that_acknowledges_nothing_or_too_late_has_no_figures(
+    drain_s: float, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(Echo):
+        def submit(self) -> asyncio.Future[Any]:
+            done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            if drain_s > 1:
+                asyncio.get_running_loop().call_later(0.1, done.set_result, None)
+            return done
+
+    monkeypatch.setattr(load, "DRAIN_S", drain_s)
+    comparison = Comparison([Slow("slow")], [(1, 1)], 1, 0.01, warm_up_s=0.0)
+    found = compare(comparison, lambda *_: None)
+    assert found["loads"][0]["rounds"]["slow"] == [{"failed": says}]
 
 
 def test_ratios_are_of_figures_of_one_round_and_the_range_is_shown() -> None:

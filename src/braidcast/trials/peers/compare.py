@@ -108,9 +108,10 @@ def compare(comparison: Comparison, progress: Callable[[int, str], None]) -> dic
 def _figures(peer: Peer, load: tuple[int, int], comparison: Comparison) -> dict[str, Any]:
     asked = ClusterLoad(1, *load, comparison.payload_bytes, comparison.seconds, comparison.warm_up_s)
     try:
-        return measure_peer(peer, asked)
+        found = measure_peer(peer, asked)
     except (BraidcastError, TimeoutError) as error:
         return {"failed": str(error) or "it did not answer in time"}
+    return found if found["messages_per_s"] else {"failed": "nothing was acknowledged while it was measured"}
 
 
 def render_comparison(found: Mapping[str, Any]) -> str:
