@@ -193,6 +193,7 @@ class Door:
     def _take(self, session: ClientSession, items: Sequence[Item]) -> None:
         node = self.node
         wants_status = False
+        node.admit()  # for each frame anew: others may have sent as much in the same turn
         for _, to, message in items:
             if isinstance(message, StatusWanted):
                 wants_status = True  # once, however often a frame asks: the answer is much longer than the question
@@ -208,7 +209,6 @@ class Door:
                 node.clients.hold(session, to, message)
         if wants_status:
             session.answer(Status(json.dumps(status_of(node))))
-        node.admit()  # now, and not at the end of the turn: others may have sent as much
 
     def submit(self, session: ClientSession, to: Pids, message: Any) -> None:
         """What a client wants to have ordered."""

@@ -291,11 +291,15 @@ class Node:
         self.peers.set_reading(
             self._held_back() < limits.pending_messages_max and self.arrived_bytes < limits.pending_bytes_max
         )
-        self.admit()
+        if not self.clients.admits:  # whether there is still room is looked at when somebody asks for some
+            self.admit()
 
     def _held_back(self) -> int:
         """How much was put out and waits for the disk."""
-        return sum([len(r.out.records) + len(r.out.batch.sent) for r in self.replicas.values()])
+        count = 0
+        for replica in self.replicas.values():
+            count += len(replica.out.records) + len(replica.out.sent)
+        return count
 
     def _has_room(self) -> bool:
         """Whether all that was recorded and delivered could be written; it is tried again each time."""
@@ -404,16 +408,16 @@ class Node:
 
     def _flush(self) -> None:
         """One frame for each peer and each client, or as few as hold it."""
+        if self.clients.sessions:  # first: who waits for an answer should not wait for what the others are told as well
+            journals = {group: replica.journal for group, replica in self.by_group.items()}
+            if self.clients.flush(journals):
+                asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.wake)
         limits = self.config.limits
         for peer in self.peers.all.values():
             if peer.outgoing:
                 peer.put(self.from_peers, limits.frame_bytes_max, limits.peer_buffer_bytes_max)
             if peer.waiting or peer.lost:
                 self._write(peer)
-        if self.clients.sessions:
-            journals = {group: replica.journal for group, replica in self.by_group.items()}
-            if self.clients.flush(journals):
-                asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.wake)
 
     def _write(self, peer: Peer) -> None:
         """What waits for a peer, as far as it takes it."""
@@ -459,13 +463,13 @@ class Node:
 
     def _keeps_up(self) -> bool:
         """Whether a quorum of each group here takes what it is sent; who is away is waited for otherwise, or not."""
-        slow = {peer.name for peer in self.peers.all.values() if peer.congested}
+        slow = [peer.name for peer in self.peers.all.values() if peer.congested]
         if not slow:
             return True
         for group in self.by_group:
             hosts = [self.config.node_of(pid) for pid in self.topology.groups[group]]
             swift = [host for host in hosts if host not in slow and self.reaches(host)]
-            if not slow.isdisjoint(hosts) and len(swift) < self.topology.quorum[group]:
+            if any(host in slow for host in hosts) and len(swift) < self.topology.quorum[group]:
                 return False
         return True
 
