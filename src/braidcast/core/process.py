@@ -4,9 +4,9 @@
 2. All that comes in is a message: from a peer, a client, the driver, a timer or, in recovery, the log.
    `on_accept_ack` handles `AcceptAck`, `redo_accepted` replays `Accepted`; the prefixes mean nothing else, and a
    handler whose name does not say its message is an error at import.
-3. What leaves goes only when the records of its own and all earlier batches are durable; the records of a step are
-   so together or not at all. Hence a process may count itself before its disk has answered: everything that rests
-   on the count waits.
+3. What leaves goes only when the records of its own and all earlier batches are durable, but for those that it calls
+   `unhurried`; the records of a step are durable together or not at all, and in order. Hence a process may count itself
+   before its disk has answered: everything that rests on the count waits.
 4. State is what a subclass names in `__slots__`: plain data, messages, parts. A message never changes and has no
    identity.
 5. Deterministic: the same inputs in the same order give the same outputs. No clock but `out.now` and `out.wall`,
@@ -108,6 +108,10 @@ class Process:
     passed_on: ClassVar[tuple[type, ...]] = ()
     """Messages of peers that only pass on what a client asks for, and will ask for again if it is not answered: a
     driver that takes no more from clients may leave these out, too."""
+    unhurried: ClassVar[tuple[type, ...]] = ()
+    """Records on which nothing rests that is put out with them or after them, until a record of another kind comes:
+    they spare work after a restart. A driver need not wait for these, and may lose the newest of them in a crash; its
+    application must then take what is delivered again for what it has, by its place in the order."""
     _on: ClassVar[dict[type, str]] = {}
     _redo: ClassVar[dict[type, str]] = {}
 

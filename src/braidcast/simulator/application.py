@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from braidcast.core.application import Restored
+from braidcast.core.application import Delivered, Restored
 from braidcast.core.process import Ticks
 from braidcast.core.timestamps import Timestamp
 
@@ -64,6 +64,10 @@ class Application:
     def seen(self) -> Timestamp:
         """The timestamp up to which deliveries were applied, durable or not."""
         return max(self.restored_to, mark_of(self.applied, len(self.applied)))
+
+    def has(self, delivery: Any) -> bool:
+        """Whether this is a delivery that it has applied and that comes again after a restart."""
+        return type(delivery) is Delivered and 0 < delivery.gts <= self.seen
 
     def apply(self, delivery: Any) -> bool:
         """Take a delivery; True if somebody must call `flush` after the lag."""

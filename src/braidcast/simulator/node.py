@@ -161,7 +161,8 @@ class Node(Endpoint):
                 disk.ends.append(len(records))
             if disk.syncing is not None:
                 return
-            if records:
+            unhurried = self.process.unhurried
+            if any(type(record) not in unhurried for record in records):
                 self._begin_sync()
                 return
         elif records:
@@ -209,6 +210,8 @@ class Node(Endpoint):
         """Hand these to the application."""
         application, recorder, world = self.application, self.recorder, self.world
         for delivery in delivered:
+            if application.has(delivery):
+                continue  # the mark was lost, and not the effect
             if recorder is not None:
                 recorder.delivered(self, delivery, self.process.role)
             kind = type(delivery)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from braidcast.core.application import Connected, Restored, Snapshot, SnapshotWanted
+from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.process import APPLIED_WITH_RECORDS, Process
 from braidcast.core.topology import Pid
 from braidcast.simulator.explorer.capture import Freezer, Layout, layout_of
@@ -26,7 +26,7 @@ from braidcast.simulator.explorer.setup import NOW, Setup
 
 Local = int
 T = TypeVar("T")
-RESTART, STOP, CLOCK_STEP, LOSE_DISK, MODE = -1, -2, -3, -4, -16
+RESTART, STOP, CLOCK_STEP, RESTART_FORGETFUL, LOSE_DISK, MODE = -1, -2, -3, -4, -5, -17
 """Keys beside the events in the memory of a local state; MODE - m is the change to mode m, LOSE_DISK - n the rejoining
 in life n, which is at most LIVES_MAX."""
 LIVES_MAX = 11
@@ -162,17 +162,32 @@ class Steps:
         self.memo[local][event] = result
         return result
 
-    def restart(self, local: Local) -> Result:
-        """Crash a process and start it again with its records."""
-        result = self.memo[local].get(RESTART)
+    def restart(self, local: Local, *, forgets: bool = False) -> Result:
+        """Crash a process and start it again with its records; with all but the newest unhurried ones if it forgets."""
+        key = RESTART_FORGETFUL if forgets else RESTART
+        result = self.memo[local].get(key)
         if result is None:
             index = self._owner[local]
             process = self.setup.make(self.pids[index])
-            records = [self.freezer.messages[number] for number in self._records[local]]
-            how = ("restart", records)
-            result = self._finish(index, local, process, layout_of(process), self._mode[local], how)
-            self.memo[local][RESTART] = result
+            kept = self._records[local]
+            kept = kept[: len(kept) - self._unhurried_at_end(local)] if forgets else kept
+            how = ("restart", [self.freezer.messages[number] for number in kept])
+            layout = layout_of(process)
+            result = self._finish(index, local, process, layout, self._mode[local], how, kept=kept)
+            self.memo[local][key] = result
         return result
+
+    def may_forget(self, local: Local) -> bool:
+        """Whether a crash may take records of it that were put out."""
+        return bool(self._unhurried_at_end(local))
+
+    def _unhurried_at_end(self, local: Local) -> int:
+        unhurried, count = self._bench[0].unhurried, 0
+        for number in reversed(self._records[local]):
+            if type(self.freezer.messages[number]) not in unhurried:
+                break
+            count += 1
+        return count
 
     def lose_disk(self, local: Local, life: int) -> Result:
         """Crash a process, take its records and its application's state, and let it rejoin."""
@@ -224,9 +239,11 @@ class Steps:
 
     def _finish(
         self, index: int, before: Local | None, process: Process, layout: Layout, mode: int, how: Any,
-        fired: Event | None = None,
+        fired: Event | None = None, kept: tuple[int, ...] | None = None,
     ) -> Result:  # fmt: skip
-        """Let a process do something, and find what it comes to."""
+        """Let a process do something, and find what it comes to; `kept` are its durable records, if not all before."""
+        if kept is None:
+            kept = self._records[before] if before is not None and how[0] != "rejoin" else ()
         self.executed += 1
         out = process.out
         wall = self.wall[before] if before is not None else 0
@@ -265,8 +282,7 @@ class Steps:
         pending = self.timers[before] if before is not None and not is_back else ()
         local = self._intern(
             index=index, mode=mode, state=self.freezer.key(layout), log=log, wall=wall,
-            records=self._appended(self._records[before] if before is not None and how[0] != "rejoin" else (),
-                                   records, mode),
+            records=self._appended(kept, records, mode),
             timers=self._pending(process.me, pending, fired, set_timers, mode), stopped=False, error=error,
             process=process, layout=layout,
         )  # fmt: skip
@@ -284,6 +300,8 @@ class Steps:
                 asked.append(Snapshot(d.gts, b"%d" % self.log_number(log)))
             elif isinstance(d, Restored):
                 log = self.logs[int(d.state)]
+            elif isinstance(d, Delivered) and log and d.gts <= log[-1].gts:
+                continue  # again after a restart: the mark was lost, and not the effect
             else:
                 log = (*log, d)
         return asked, log
