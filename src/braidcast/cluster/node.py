@@ -4,8 +4,9 @@ Theory of operation. Everything that arrives (frames, timers, the disk's answers
 once; what they put out is carried out once per turn of the event loop, in `_tick`:
 
 1. timers are set;
-2. if there are records and the node is durable, all records of all replicas become one commit, and what was put out
-   with them waits for it; while a commit is in progress everything else that is put out waits for the next one;
+2. if there are records (but for those that nothing waits for) and the node is durable, all records of all replicas
+   become one commit, and what was put out with them waits for it; while a commit is in progress everything else that
+   is put out waits for the next one;
 3. otherwise sends and deliveries go: to replicas of this node directly, to each peer as one frame, to clients as one
    frame each. What local replicas answer is carried out in the same turn.
 
@@ -27,9 +28,10 @@ from functools import partial
 from typing import Any
 
 from braidcast import __version__
+from braidcast.cluster.admission import Admission
 from braidcast.cluster.clients import Clients
 from braidcast.cluster.config import ClusterConfig
-from braidcast.cluster.door import SUBMITTED_BYTES_MAX, Door
+from braidcast.cluster.door import Door
 from braidcast.cluster.durability import Durability
 from braidcast.cluster.identity import Identity
 from braidcast.cluster.journal import Journal
@@ -53,8 +55,6 @@ log = logging.getLogger(__name__)
 ROUNDS_MAX = 8
 """How often replicas of this node may answer each other within one turn."""
 JOURNAL_SYNC_S = 0.05
-BACKLOG_RESUMES = 0.75
-"""Clients are read again when the backlog has fallen to this share of the limit."""
 LOOK_AGAIN_S = 0.01
 
 
@@ -92,10 +92,7 @@ class Node:
         self.awake = False
         self.over = False
         """It has failed or stops: nothing leaves any more."""
-        self.arrived_bytes = 0
-        """What came since the last commit began: with what it put out, it waits for the next one."""
-        self.submitted_bytes = 0
-        """What clients submitted of that."""
+        self.admission = Admission(self)
         self.blocked = False
         """Whether a journal or the history waits for room on the disk."""
         self.syncs = JournalSyncs(self.fail)
@@ -206,7 +203,7 @@ class Node:
             if peer.connection is not None:
                 peer.connection.end(str(error))
             return
-        self.arrived_bytes += len(body)
+        self.admission.arrived_bytes += len(body)
         self.set_clocks()
         self.carefully(lambda: self._take(peer, items))
         self.wake()
@@ -227,7 +224,7 @@ class Node:
                 replica = replicas.get(pid)
                 if replica is None:
                     self.refuse("message for a process that is not here")
-                elif type(message) in self.passed_on and not self.admit():
+                elif type(message) in self.passed_on and not self.admission.admit():
                     self.refuse("passed on while there was no room")
                 else:
                     if self.records_everything:
@@ -271,15 +268,17 @@ class Node:
             if durability is not None:
                 if durability.busy:
                     break
-                if any(replica.out.batch.records for replica in self.replicas.values()):
+                if any(replica.waits_for_disk for replica in self.replicas.values()):
                     self._commit(durability)
                     break
             for replica in self.replicas.values():
-                batch = replica.out.batch
-                self._let_go(replica, batch)
-                for part in batch:
-                    part.clear()
-            self.arrived_bytes = self.submitted_bytes = 0
+                out = replica.out
+                self._let_go(replica, out.batch)
+                out.sent.clear()
+                out.delivered.clear()
+                if durability is None:
+                    out.records.clear()  # otherwise nothing waits for them, and they go with the next commit
+            self.admission.begin_anew()
             if not self.local:
                 break
             self._step_local()
@@ -287,19 +286,7 @@ class Node:
             self.wake()
         if self._has_room():
             self._flush()
-        limits = self.config.limits
-        self.peers.set_reading(
-            self._held_back() < limits.pending_messages_max and self.arrived_bytes < limits.pending_bytes_max
-        )
-        if not self.clients.admits:  # whether there is still room is looked at when somebody asks for some
-            self.admit()
-
-    def _held_back(self) -> int:
-        """How much was put out and waits for the disk."""
-        count = 0
-        for replica in self.replicas.values():
-            count += len(replica.out.records) + len(replica.out.sent)
-        return count
+        self.admission.look()
 
     def _has_room(self) -> bool:
         """Whether all that was recorded and delivered could be written; it is tried again each time."""
@@ -321,7 +308,7 @@ class Node:
 
     def _commit(self, durability: Durability) -> None:
         batches = [(replica, replica.out.take()) for replica in self.replicas.values()]
-        self.arrived_bytes = self.submitted_bytes = 0
+        self.admission.begin_anew()
         records = [(replica.pid, batch.records) for replica, batch in batches if batch.records]
         if durability.wants_checkpoint and (everything := self._checkpoint()) is not None:
             durability.checkpoint(everything, records, lambda: self._committed(batches))
@@ -435,43 +422,6 @@ class Node:
     def _look_again(self, peer: Peer) -> None:
         peer.looked_at = False
         self._write(peer)
-
-    def admit(self) -> bool:
-        """Whether there is room for what clients submit; if there is again, what waited for it comes first."""
-        clients = self.clients
-        if self.disk_full or not self.has_place or not self._keeps_up():
-            clients.admits = False
-        elif not clients.admits and self._load() <= BACKLOG_RESUMES:
-            clients.admits = True
-            for session, to, message in clients.released():
-                self.door.submit(session, to, message)
-                clients.admits = self.has_place
-                self.wake()
-        return clients.admits
-
-    @property
-    def has_place(self) -> bool:
-        """Whether there is room for another message, in what is pending and in the next commit."""
-        return self.submitted_bytes < SUBMITTED_BYTES_MAX and self._load() < 1
-
-    def _load(self) -> float:
-        """What there is to bring to delivery, or through the disk, as a share of what there may be."""
-        limits, processes = self.config.limits, [replica.process for replica in self.replicas.values()]
-        count = max(self._held_back(), *[process.backlog for process in processes])
-        size = max(self.arrived_bytes, *[process.backlog_bytes for process in processes])
-        return max(count / limits.pending_messages_max, size / limits.pending_bytes_max)
-
-    def _keeps_up(self) -> bool:
-        """Whether a quorum of each group here takes what it is sent; who is away is waited for otherwise, or not."""
-        slow = [peer.name for peer in self.peers.all.values() if peer.congested]
-        if not slow:
-            return True
-        for group in self.by_group:
-            hosts = [self.config.node_of(pid) for pid in self.topology.groups[group]]
-            swift = [host for host in hosts if host not in slow and self.reaches(host)]
-            if any(host in slow for host in hosts) and len(swift) < self.topology.quorum[group]:
-                return False
-        return True
 
     def reaches(self, host: str) -> bool:
         """Whether that node is this one, or has a session with it."""

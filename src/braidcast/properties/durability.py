@@ -82,8 +82,8 @@ class _Disk:
 
 @states(
     "An ACCEPT_ACK leaves after its message is on disk, accepted at the local timestamp that it acknowledges; "
-    "a vote after the promise; a NEW_STATE_ACK after the state; a HEARTBEAT_ACK, and what a leader says may be collected, "
-    "after the marks of all that they cover.",
+    "a vote after the promise; a NEW_STATE_ACK after the state; a HEARTBEAT_ACK, and what a leader says may be "
+    "collected, after the marks of all that they cover.",
     "section 1.3",
     WITH_DISKS,
 )
