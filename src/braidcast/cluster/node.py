@@ -4,11 +4,10 @@ Theory of operation. Everything that arrives (frames, timers, the disk's answers
 once; what they put out is carried out once per turn of the event loop, in `_tick`:
 
 1. timers are set;
-2. if there are records (but for those that nothing waits for) and the node is durable, all records of all replicas
-   become one commit, and what was put out with them waits for it; while a commit is in progress everything else that
-   is put out waits for the next one;
-3. otherwise sends and deliveries go: to replicas of this node directly, to each peer as one frame, to clients as one
-   frame each. What local replicas answer is carried out in the same turn.
+2. sends and deliveries go: to replicas of this node directly, to each peer as one frame, to clients as one frame each.
+   What local replicas answer is carried out in the same turn;
+3. what was put out after a record waits for it, if the node is durable: all records of all replicas become one commit.
+   While a commit is in progress everything else that is put out waits for the next one.
 
 So a turn costs one sync and one write per peer, however much it carries.
 
@@ -44,7 +43,7 @@ from braidcast.cluster.replica import Replica
 from braidcast.cluster.syncing import JournalSyncs
 from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.errors import BraidcastError
-from braidcast.core.process import Batch
+from braidcast.core.process import NOTHING_WAITS, Batch
 from braidcast.core.topology import Group, Pid, Pids
 from braidcast.wire.clocks import monotonic_us, wall_us
 from braidcast.wire.codec import Codec, Item, Undecodable
@@ -55,6 +54,8 @@ log = logging.getLogger(__name__)
 ROUNDS_MAX = 8
 """How often replicas of this node may answer each other within one turn."""
 JOURNAL_SYNC_S = 0.05
+UNHURRIED_MAX = 10_000
+"""Records for which nothing waits are committed with others, or when there are so many of them."""
 LOOK_AGAIN_S = 0.01
 
 
@@ -263,30 +264,43 @@ class Node:
         for _ in range(ROUNDS_MAX):
             for replica in self.replicas.values():
                 replica.set_timers(loop)
-            if not self._has_room():
+            if not self._has_room() or (durability is not None and durability.busy):
                 break
-            if durability is not None:
-                if durability.busy:
-                    break
-                if any(replica.waits_for_disk for replica in self.replicas.values()):
-                    self._commit(durability)
-                    break
             for replica in self.replicas.values():
-                out = replica.out
-                self._let_go(replica, out.batch)
-                out.sent.clear()
-                out.delivered.clear()
-                if durability is None:
-                    out.records.clear()  # otherwise nothing waits for them, and they go with the next commit
-            self.admission.begin_anew()
+                self._let_go_what_may(replica)
             if not self.local:
                 break
             self._step_local()
         else:
             self.wake()
         if self._has_room():
+            if durability is None or not durability.busy:
+                self._commit_what_waits(durability)
             self._flush()
         self.admission.look()
+
+    def _commit_what_waits(self, durability: Durability | None) -> None:
+        if durability is not None and any(replica.out.waits_from >= 0 for replica in self.replicas.values()):
+            self._commit(durability)
+        else:
+            self.admission.begin_anew()
+
+    def _let_go_what_may(self, replica: Replica) -> None:
+        """All that was put out, if no record holds it up; otherwise what was sent before the first that does."""
+        out = replica.out
+        if self.durability is None:
+            out.waits_from = NOTHING_WAITS
+            out.records.clear()
+        elif len(out.records) > UNHURRIED_MAX:
+            out.waits_from = max(out.waits_from, 0)
+        if out.waits_from < 0:
+            self._let_go(replica, out.sent, out.delivered)
+            out.sent.clear()
+            out.delivered.clear()
+        elif out.waits_from:
+            self._let_go(replica, out.sent[: out.waits_from], [])
+            del out.sent[: out.waits_from]
+            out.waits_from = 0
 
     def _has_room(self) -> bool:
         """Whether all that was recorded and delivered could be written; it is tried again each time."""
@@ -329,16 +343,16 @@ class Node:
         for replica, batch in batches:
             if self.recorder is not None and self.records_everything:
                 self.recorder.persisted(replica, batch.records)
-            self._let_go(replica, batch)
+            self._let_go(replica, batch.sent, batch.delivered)
         self._step_local()
         self._turn()
 
-    def _let_go(self, replica: Replica, batch: Batch) -> None:
-        """Sends and deliveries, whose records are durable."""
+    def _let_go(self, replica: Replica, sent: list[tuple[Pids, Any]], delivered: list[Any]) -> None:
+        """Sends and deliveries that rest on nothing that is not durable."""
         routes, me = self.routes, replica.pid
         if self.recorder is not None and self.records_everything:
-            self.recorder.let_go(replica, batch.sent)
-        for to, message in batch.sent:
+            self.recorder.let_go(replica, sent)
+        for to, message in sent:
             route = routes.get(to)
             if route is None:
                 route = self._route(to)
@@ -349,8 +363,8 @@ class Node:
                     self.local.append((me, other, message))
             if route.client is not None:
                 self.clients.tell(route.client, me, message)
-        if batch.delivered:
-            self._deliver(replica, batch.delivered)
+        if delivered:
+            self._deliver(replica, delivered)
 
     def _route(self, to: Pids) -> Route:
         if len(to) == 1 and to[0] not in self.topology.group_of:

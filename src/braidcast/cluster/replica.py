@@ -13,8 +13,6 @@ from braidcast.core.process import APPLIED_WITH_RECORDS, Outbox, Process
 from braidcast.core.topology import Group, Pid
 
 US_PER_S = 1_000_000
-UNHURRIED_MAX = 10_000
-"""Records that nothing waits for are committed with others, or when there are so many of them."""
 
 
 class Replica:
@@ -65,12 +63,6 @@ class Replica:
                 f"timestamp {self.journal.mark}: bring the log back, or move the node's data directory away and start "
                 f"it with --rejoin"
             )
-
-    @property
-    def waits_for_disk(self) -> bool:
-        """Whether what was put out rests on a record that is not durable; or too many were not hurried."""
-        unhurried, records = self.process.unhurried, self.out.records
-        return len(records) > UNHURRIED_MAX or any(type(record) not in unhurried for record in records)
 
     def set_timers(self, loop: asyncio.AbstractEventLoop) -> None:
         """Timers wait for nothing, not even the disk."""

@@ -161,8 +161,10 @@ class Node(Endpoint):
                 disk.ends.append(len(records))
             if disk.syncing is not None:
                 return
-            unhurried = self.process.unhurried
-            if any(type(record) not in unhurried for record in records):
+            if out.waits_from >= 0:
+                if out.waits_from:
+                    self.network.send(self, sent[: out.waits_from])
+                    del sent[: out.waits_from]
                 self._begin_sync()
                 return
         elif records:
