@@ -212,8 +212,8 @@ class Node(Endpoint):
         """Hand these to the application."""
         application, recorder, world = self.application, self.recorder, self.world
         for delivery in delivered:
-            if application.has(delivery):
-                continue  # the mark was lost, and not the effect
+            if self.disk.plan.fsync and application.has(delivery):
+                continue  # the mark was lost, and not the effect; without such disks an application need not look
             if recorder is not None:
                 recorder.delivered(self, delivery, self.process.role)
             kind = type(delivery)
