@@ -333,11 +333,11 @@ def test_clients_wait_while_no_quorum_takes_what_it_is_sent(tmp_path: Path) -> N
             node = nodes["n1"]
             first, second = node.peers.all.values()
             first.waiting_bytes = peers.CONGESTED_BYTES + 1
-            assert node.admit()
+            assert node.admission.admit()
             second.waiting_bytes = peers.CONGESTED_BYTES + 1
-            assert not node.admit()
+            assert not node.admission.admit()
             first.waiting_bytes = second.waiting_bytes = 0
-            assert node.admit()
+            assert node.admission.admit()
 
     run(work())
 
@@ -424,7 +424,8 @@ def test_full_disk_of_a_follower_holds_back_nobody_and_takes_bounded_memory(tmp_
             for number in range(1, 1_001, 20):
                 flood(line, 0, number, 20)
                 await line.hears(Reply, number + 19)
-                assert follower._held_back() < 3 * LIMIT, "a frame beyond the limit, and what the process says to it"
+                held_back = follower.admission.held_back
+                assert held_back < 3 * LIMIT, "a frame beyond the limit, and what the process says to it"
             assert follower.disk_full
             assert not follower.peers.reading
             nodes.disks["n3"].full = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.edits import Edit
-from tests.mutations.mutant import COLLECTION, LIVENESS, ORDER, InCampaign, InScenario, Mutant
+from tests.mutations.mutant import COLLECTION, INSIDE, LIVENESS, ORDER, InCampaign, InScenario, Mutant
 from tests.mutations.recovering import NOT_STICKY
 
 from braidcast.protocols.parts.dedup import DedupTable
@@ -25,6 +25,29 @@ NO_TOMBSTONE = Edit(
 NO_SNAPSHOT = Edit(CatchingUp.resend_after, "if gts < self.collected:", "if False:")
 
 COLLECTING = [
+    Mutant(
+        "1.3-told",
+        "durable_before_it_is",
+        "A process says how far its deliveries are durable without waiting for their marks.",
+        (Edit(Collection.tell_applied, "self.persist(Told(gts))", "pass"),),
+        killer=InCampaign("crashes", 0),
+        violates=INSIDE,
+    ),
+    Mutant(
+        "1.3-ack",
+        "acknowledged_before_it_is_recorded",
+        "An ACCEPT_ACK is put out before the record that it rests on, so that it does not wait for it.",
+        (
+            Edit(
+                Ordering.acknowledge,
+                "    behind = self.clock < entry.bound >> GROUP_BITS\n",
+                "    self.send(leaders_of(vector), AcceptAck(entry.id, self.group, vector))\n"
+                "    behind = self.clock < entry.bound >> GROUP_BITS\n",
+            ),
+        ),
+        killer=InCampaign("crashes", 0),
+        violates=INSIDE,
+    ),
     Mutant(
         "18-local",
         "local_without_tombstones",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from tests.properties.histories import changed, made
 from tests.properties.tamper import (
@@ -201,10 +202,29 @@ def acknowledge_a_state_that_is_not_installed(random: Random, history: History) 
 
 
 @breaks("persist_precedes_delivery")
-def deliver_without_a_mark(random: Random, history: History) -> History | None:
-    transferred = {history.events[p].node for p in where(history, "persist", "Transferred")}
-    places = [p for p in where(history, "persist", "Marked") if history.events[p].node not in transferred]
-    return without(history, random.choice(places)) if places else None
+def deliver_what_is_not_on_disk(random: Random, history: History) -> History | None:
+    wholes = [*where(history, "persist", "Transferred"), *where(history, "persist", "Installed")]
+    brought = {history.events[p].node for p in wholes}
+    places = [p for p in where(history, "persist", "Marked") if history.events[p].node not in brought]
+    if not places or len(where(history, "persist", "Accepted")) == 1:
+        return None  # without the only one it is no history of this protocol
+    mark = history.events[random.choice(places)]
+    records = [*where(history, "persist", "Accepted", mark.node), *where(history, "persist", "Marked", mark.node)]
+    return without(history, *[p for p in records if id_of(history.events[p].what) == mark.what.id])
+
+
+def id_of(record: Any) -> Any:
+    return record.body.id if hasattr(record, "body") else record.id
+
+
+@breaks("persist_precedes_send")
+def tell_of_a_mark_that_is_not_on_disk(random: Random, history: History) -> History | None:
+    for place in where(history, "send", "HeartbeatAck"):
+        ack = history.events[place]
+        marks = [p for p in where(history, "persist", "Marked", ack.node) if history.events[p].what.gts == ack.what.gts]
+        if marks and not where(history, "persist", "Transferred", ack.node):
+            return moved(history, marks[0], place)
+    return None
 
 
 @breaks("persist_precedes_delivery")

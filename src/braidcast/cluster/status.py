@@ -39,6 +39,6 @@ def status_of(node: Node) -> dict[str, Any]:
             for peer in node.peers.all.values()
         ],
         "clients": len(node.clients),
-        "reads_clients": node.clients.admits,
+        "reads_clients": node.admission.admit(),
         "refused": dict(node.refused),
     }  # fmt: skip

@@ -22,19 +22,22 @@ from braidcast.properties.violation import Violation
 
 _RECORDS = ("accepted", "installed", "marked", "transferred", "checkpoint", "promised", "started")
 _VOTES = ("new_leader", "new_leader_ack")
+_APPLIED = {"heartbeat_ack": "gts", "heartbeat": "floor"}
+"""What says how far deliveries are durable, and the field that does."""
 
 
 class _Disk:
     """What is durable at one process."""
 
-    __slots__ = ("accepted", "dropped", "installed", "marked", "promised", "restored")
+    __slots__ = ("accepted", "dropped", "installed", "marked_to", "promised", "restored")
 
     def __init__(self) -> None:
         self.accepted: dict[MessageId, Timestamp] = {}
         """With the local timestamp, 0 where only the id is known."""
         self.dropped: dict[MessageId, tuple[Ballot, Timestamp]] = {}
         """In which ballot's state an accepted message was dropped."""
-        self.marked: set[MessageId] = set()
+        self.marked_to: Timestamp = 0
+        """Up to where deliveries are marked."""
         self.promised: set[Ballot] = set()
         self.installed: set[Ballot] = set()
         self.restored: set[Timestamp] = set()
@@ -45,9 +48,8 @@ class _Disk:
             self.accepted[reader(kind, "id")(record)] = reader(kind, "lts")(record) or 0
             return
         if name == "marked":
-            id = reader(kind, "id")(record)
-            self.marked.add(id)
-            self.accepted.setdefault(id, 0)
+            self.accepted.setdefault(reader(kind, "id")(record), 0)
+            self.marked_to = max(self.marked_to, reader(kind, "gts")(record) or 0)
             return
         ballot = reader(kind, "ballot")(record)
         if ballot is not None:
@@ -63,9 +65,9 @@ class _Disk:
                 if lts is not None:
                     self.dropped[id] = (ballot, lts)
             return
-        self.marked.update(ids)
-        gts = reader(kind, "gts")(record)
-        if name == "transferred" and gts is not None:
+        gts = reader(kind, "gts")(record) or 0
+        self.marked_to = max(self.marked_to, gts)
+        if name == "transferred":
             self.restored.add(gts)
         if name == "checkpoint":
             self.installed.add(reader(kind, "cballot")(record))
@@ -80,14 +82,15 @@ class _Disk:
 
 @states(
     "An ACCEPT_ACK leaves after its message is on disk, accepted at the local timestamp that it acknowledges; "
-    "a vote after the promise; a NEW_STATE_ACK after the state.",
+    "a vote after the promise; a NEW_STATE_ACK after the state; a HEARTBEAT_ACK, and what a leader says may be "
+    "collected, after the marks of all that they cover.",
     "section 1.3",
     WITH_DISKS,
 )
 def persist_precedes_send(view: View) -> Iterator[Violation]:
     disks: dict[Pid, _Disk] = {p: _Disk() for p in view.group_of}
     last: tuple[Any, Pid | None] = None, None
-    sent = SEND, ("accept_ack", "new_state_ack", *_VOTES)
+    sent = SEND, ("accept_ack", "new_state_ack", *_VOTES, *_APPLIED)
     for position, name, kind in view.in_order((PERSIST, _RECORDS), sent, REJOINS):
         event = view.events[position]
         node, what = event.node, event.what
@@ -103,6 +106,14 @@ def persist_precedes_send(view: View) -> Iterator[Violation]:
         last = what, node
         if name == "accept_ack":
             yield from _judge_ack(view, disk, node, kind, what)
+            continue
+        if name in _APPLIED:
+            gts = reader(kind, _APPLIED[name])(what) or 0
+            if gts > disk.marked_to:
+                yield view.violation(
+                    f"deliveries up to {show_timestamp(gts)} marked on disk before {name}",
+                    f"marks up to {show_timestamp(disk.marked_to)}", node=node,
+                )  # fmt: skip
             continue
         ballot = reader(kind, "ballot")(what)
         if ballot is None:
@@ -132,10 +143,14 @@ def _judge_ack(view: View, disk: _Disk, node: Pid, kind: type | str, ack: Any) -
         )  # fmt: skip
 
 
-@states("The application sees a delivery or a snapshot after its mark is on disk.", "section 1.3", WITH_DISKS)
+@states(
+    "The application sees a message after it is on disk, accepted, and a snapshot after it is on disk.",
+    "section 1.3",
+    WITH_DISKS,
+)
 def persist_precedes_delivery(view: View) -> Iterator[Violation]:
     disks: dict[Pid, _Disk] = {p: _Disk() for p in view.group_of}
-    watched = (PERSIST, ("marked", "transferred", "checkpoint")), (DELIVER, ("delivered", "restored")), REJOINS
+    watched = (PERSIST, _RECORDS), (DELIVER, ("delivered", "restored")), REJOINS
     for position, name, kind in view.in_order(*watched):
         event = view.events[position]
         node, what = event.node, event.what
@@ -148,8 +163,8 @@ def persist_precedes_delivery(view: View) -> Iterator[Violation]:
             disk.add(name, kind, what)
         elif name == "delivered":
             id = reader(kind, "id")(what)
-            if id not in disk.marked:
-                yield view.violation("marked on disk before its delivery", "no mark", node=node, message=id)
+            if id not in disk.accepted:
+                yield view.violation("accepted on disk before its delivery", "nothing of it", node=node, message=id)
         elif what.gts not in disk.restored:
             yield view.violation(
                 f"transferred {show_timestamp(what.gts)} on disk before restored", "no such snapshot", node=node

@@ -19,6 +19,7 @@ from braidcast.protocols.whitebox.messages import (
     Collected,
     Stable,
     Sweep,
+    Told,
     Trimmed,
 )  # fmt: skip
 
@@ -35,9 +36,22 @@ class Collection(CatchingUp):
             self.snapshot = None
         return min(applied, self.max_delivered_gts)
 
+    def tell_applied(self) -> Timestamp:
+        """As `durably_applied`, to be told to others or counted for them: that rests on the marks (1.3, STABLE), which
+        are unhurried, and `Told` is not. What is collected because of it must be found COMMITTED here (B2)."""
+        gts = self.durably_applied()
+        if gts > self.told:
+            self.told = gts
+            self.persist(Told(gts))
+        return gts
+
+    def redo_told(self, r: Told) -> None:
+        """From the log."""
+        self.told = r.gts
+
     def collect_as_leader(self) -> Timestamp:
         """Collect, and return the floor for the members: up to where rule (a) holds."""
-        self.applied[self.me] = self.durably_applied()
+        self.applied[self.me] = self.tell_applied()
         marks = sorted([self.applied.get(p, 0) for p in self.peers], reverse=True)
         # Followers that deliver early may be ahead of their leader, and it would then wait for ever for groups that
         # have collected: what the leader itself has not delivered is not stable.

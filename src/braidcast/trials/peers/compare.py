@@ -6,7 +6,6 @@ rounds, and its range. The other figures are medians, too.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -18,6 +17,7 @@ from braidcast.trials.machine import this_machine
 from braidcast.trials.peers.peer import Peer
 from braidcast.trials.tables import render_machine, render_table
 from braidcast.trials.throwaway import throwaway_folder
+from braidcast.wire.loops import run
 
 SHOWN: Final = (
     ("messages_per_s", "messages/s"),
@@ -57,7 +57,7 @@ def measure_peer(peer: Peer, load: ClusterLoad) -> dict[str, Any]:
     with throwaway_folder() as folder:
         try:
             peer.start(folder)
-            return asyncio.run(_measure(peer, load))
+            return run(_measure(peer, load))
         finally:
             peer.stop()
 
