@@ -13,8 +13,11 @@ import pytest
 
 from braidcast.cli.main import run
 from braidcast.cli.registry import protocol_named
-from braidcast.cluster.config import parse_config
+from braidcast.cluster.config import ClusterConfig, parse_config
 from braidcast.cluster.config_text import render_local
+from braidcast.trials import matrix
+from braidcast.trials.bench import ClusterLoad
+from braidcast.trials.load import LoadFailed
 from braidcast.trials.machine import commit_of, this_machine
 from braidcast.trials.matrix import (
     Cell,
@@ -122,6 +125,25 @@ def test_cell_is_measured_and_not_again(tmp_path: Path, capsys: Captured) -> Non
     assert run(command) == 0
     again = json.loads(capsys.readouterr().out)
     assert (again["cells"], again["skipped"]) == ([], 1)
+
+
+def test_cell_that_fails_is_said_and_tried_again_and_the_others_go_on(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(config: ClusterConfig, load: ClusterLoad) -> dict[str, Any]:
+        if load.batch == 16:
+            raise LoadFailed("3 units had no end")
+        figures: dict[str, Any] = line(PLAIN, 1000)["figures"]
+        return figures
+
+    monkeypatch.setattr(matrix, "measure_cluster", measure)
+    path = tmp_path / "m.jsonl"
+    chosen = "--destinations 2 --outstanding 64 --batch 1 --batch 16 --durability memory"
+    assert run(["bench", "matrix", *chosen.split(), "--out", str(path)]) == 1
+    said = capsys.readouterr()
+    assert said.out.splitlines()[1].startswith("D=2 W=64 B=1 memory ")
+    assert said.err.splitlines()[1:] == ["D=2 W=64 B=16 memory: 3 units had no end"]
+    assert [Cell(**found["cell"]) for found in MatrixFile(path).lines()] == [PLAIN]
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

@@ -55,11 +55,11 @@ def only(name: str, values: tuple[object, ...]) -> Callable[[F], F]:
 def matrix(
     full: bool, layout: Layout, seconds: float, out: Path | None, render: Path | None, as_json: bool,
     **chosen: tuple[str, ...],
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Every load, in memory and on disk; and on disk also with TLS, and with a history.
 
     Three groups of three as real processes, anew for each cell. --destinations, --outstanding and --batch are those of
-    `bench cluster`. What is interrupted goes on with the same --out.
+    `bench cluster`. What is interrupted goes on with the same --out. Leaves with 1 if a cell failed.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def matrix(
     """
     if render is not None:
         click.echo(render_matrix(MatrixFile(render).lines()), nl=False)
-        return
+        return 0
     wanted = {name: [int(value) if value.isdigit() else value for value in chosen[name]] for name in chosen}
     setting = Setting(layout, seconds=seconds)
     file = MatrixFile(out) if out is not None else None
@@ -83,8 +83,13 @@ def matrix(
             progress.update(number, f": {cell}")
 
         lines = list(measure_matrix(WHITEBOX, plan, setting, file, tell))
+    failed = [f"{Cell(**line['cell'])}: {line['failed']}" for line in lines if "failed" in line]
     if as_json:
         print_json({"machine": this_machine(), "cells": lines, "skipped": len(plan.there), "left_out": plan.left_out})
-    elif lines:
-        rows = [(str(Cell(**line["cell"])), *(line["figures"][key] for key in SHOWN)) for line in lines]
+    elif len(lines) > len(failed):
+        measured = [line for line in lines if "failed" not in line]
+        rows = [(str(Cell(**line["cell"])), *(line["figures"][key] for key in SHOWN)) for line in measured]
         print_table(("cell", "messages/s", "p50 ms", "p99 ms", "CPU s per 1000"), rows)
+    for said in failed:
+        click.echo(said, err=True)
+    return 1 if failed else 0

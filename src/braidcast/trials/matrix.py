@@ -171,15 +171,22 @@ def plan_of(cells: Iterable[Cell], file: MatrixFile | None, setting: Setting) ->
 def measure_matrix(
     protocol: Protocol, plan: Plan, setting: Setting, file: MatrixFile | None, progress: Callable[[int, Cell], None]
 ) -> Iterator[dict[str, Any]]:
-    """The cells of the plan, one line after the other; each is in the file before the next begins."""
+    """The cells of the plan, one line after the other; each is in the file before the next begins.
+
+    A cell that fails has a line that says why in place of figures, and none in the file: the next run tries it again.
+    """
     machine = this_machine()
     for number, cell in enumerate(plan.cells):
         progress(number, cell)
         load = ClusterLoad(
             cell.destinations, cell.outstanding, cell.batch, setting.payload_bytes, setting.seconds, setting.warm_up_s
         )
-        with throwaway_cluster(protocol, setting.layout, partial(settings_for, cell)) as made:
-            figures = measure_cluster(made, load)
+        try:
+            with throwaway_cluster(protocol, setting.layout, partial(settings_for, cell)) as made:
+                figures = measure_cluster(made, load)
+        except (BraidcastError, TimeoutError) as error:
+            yield {"cell": asdict(cell), "failed": str(error) or "it did not answer in time"}
+            continue
         line = {"cell": asdict(cell), "setting": asdict(setting), "machine": machine, "figures": figures}
         if file is not None:
             file.append(line)
