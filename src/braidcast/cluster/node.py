@@ -136,12 +136,13 @@ class Node:
             replica.out.now, replica.out.wall = now, wall
             kept = records.get(pid, [])
             is_lost = self.identity.rejoins and not kept
-            if self.recorder is not None:
-                self.recorder.started(replica, is_lost=is_lost)
             if is_lost:
                 replica.rejoin(self.identity.incarnation)
             else:
-                replica.start(kept)
+                replica.recover(kept)
+            if self.recorder is not None:
+                self.recorder.started(replica, kept, is_lost=is_lost)
+            replica.start(is_lost=is_lost)
         self.wake()
         await self.door.open()
         self.peers.dial()
@@ -325,10 +326,8 @@ class Node:
             durability.commit(records, lambda: self._committed(batches))
 
     def _checkpoint(self) -> list[tuple[Pid, list[Any]]] | None:
-        try:
-            return [(pid, list(replica.process.checkpoint())) for pid, replica in self.replicas.items()]
-        except NotImplementedError:
-            return None
+        found = [(pid, some) for pid, replica in self.replicas.items() if (some := replica.checkpoint()) is not None]
+        return found if len(found) == len(self.replicas) else None
 
     def _committed(self, batches: list[tuple[Replica, Batch]]) -> None:
         self.carefully(lambda: self._carry_out(batches))
