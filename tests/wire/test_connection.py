@@ -24,6 +24,7 @@ class Owner:
         self.ends: list[str] = []
         self.made = 0
         self.end_after: int | None = None
+        self.connection: Connection | None = None
 
     def on_body(self, connection: Connection, body: bytes) -> None:
         self.bodies.append(body)
@@ -196,17 +197,18 @@ def no_collector() -> Iterator[None]:
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("whole", [True, False])
 def test_what_arrived_is_gone_with_the_connection_although_its_owner_knows_it_and_it_its_owner(whole: bool) -> None:
-    owner = Owner()
+    owner, loop = Owner(), VirtualLoop()
     data = Bytes(b"x" * 900 if whole else frame(0, b"x" * 900)[:-1])
-    connection = Connection(LIMITS, owner.on_body, lambda ended, why: owner.on_end(connection, why))
-    transport = VirtualTransport(VirtualLoop(), connection)
+    owner.connection = connection = Connection(LIMITS, owner.on_body, owner.on_end)
+    transport = VirtualTransport(loop, connection)
     connection.connection_made(transport)
     connection.data_received(data)  # type: ignore[arg-type]  # all that is asked of bytes
     if not whole:
         connection.connection_lost(None)
+    loop.settle()
     assert len(owner.ends) == 1
     assert not connection.reader.buffer
     there, kept = weakref.ref(connection), weakref.ref(data)
-    del connection, data, transport.protocol  # real ones let go of theirs, too
+    del owner, connection, data, transport.protocol  # real ones let go of theirs, too
     assert kept() is None
     assert there() is None, "a cycle"
