@@ -48,6 +48,7 @@ class NodeDisk(Disk):
 
     def __init__(self) -> None:
         self.full = False
+        self.lacks_files = False
         self.broken = False
         self.syncs = 0
         """How many were begun."""
@@ -67,13 +68,18 @@ class NodeDisk(Disk):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return super().pwrite(fd, data, at)
 
+    def create(self, path: Path) -> int:
+        if self.lacks_files:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().create(path)
+
     def fdatasync(self, fd: int) -> None:
         self.syncs += 1
         assert self._open.wait(PATIENCE_S), "whoever holds a disk releases it"
         if self.broken:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    def sync_directory(self, path: Path) -> None:
+    def sync_directory(self, fd: int) -> None:
         pass
 
 

@@ -247,7 +247,7 @@ def test_status_tells_of_replicas_peers_clients_and_what_was_refused(tmp_path: P
             status: dict[str, Any] = json.loads(answer.text)
             assert (status["cluster"], status["node"], status["incarnation"]) == ("local", "n1", 1)
             assert status["disk"] | {"commits": 0, "log_bytes": 0} == {
-                "full": False, "checkpoint_waits": False, "commits": 0, "log_bytes": 0,
+                "lack": "", "checkpoint_waits": False, "commits": 0, "log_bytes": 0,
             }  # fmt: skip
             assert [(r["group"], r["pid"], r["delivered"]) for r in status["replicas"]] == [("g0", 0, 1), ("g1", 3, 0)]
             assert [(p["node"], p["connected"]) for p in status["peers"]] == [("n2", True), ("n3", False)]

@@ -34,6 +34,7 @@ from braidcast.cluster.durability import Durability
 from braidcast.cluster.identity import Identity
 from braidcast.cluster.journal import Journal
 from braidcast.cluster.journal_segments import JournalError
+from braidcast.cluster.lacking import ROOM
 from braidcast.cluster.log import Log
 from braidcast.cluster.open_files import files_wanted, raise_limit
 from braidcast.cluster.peers import Peer, Peers
@@ -96,8 +97,8 @@ class Node:
         """What came since the last commit began: with what it put out, it waits for the next one."""
         self.submitted_bytes = 0
         """What clients submitted of that."""
-        self.blocked = False
-        """Whether a journal or the history waits for room on the disk."""
+        self.lack = ""
+        """What a journal or the history waits for."""
         self.syncs = JournalSyncs(self.fail)
         self.failure: asyncio.Future[str] | None = None
         self.began = time.monotonic()
@@ -300,21 +301,21 @@ class Node:
 
     def _has_room(self) -> bool:
         """Whether all that was recorded and delivered could be written; it is tried again each time."""
-        room = self.recorder is None or self.recorder.write()
+        lack = "" if self.recorder is None or self.recorder.write() else ROOM
         for replica in self.replicas.values():
-            if room:
+            if not lack:
                 replica.journal.write()
-                room = not replica.journal.full
-        if self.blocked == room:
-            self.blocked = not room
-            log.warning("no room for the journals or the history: nothing goes on until there is" if self.blocked
-                        else "there is room on the disk again: going on")  # fmt: skip
-        return room
+                lack = replica.journal.lack
+        if bool(lack) != bool(self.lack):
+            log.warning(f"{lack}: nothing goes on until the journals and the history can be written"
+                        if lack else "the journals and the history are written again: going on")  # fmt: skip
+        self.lack = lack
+        return not lack
 
     @property
-    def disk_full(self) -> bool:
-        """Whether something waits for room on the disk."""
-        return self.blocked or (self.durability is not None and self.durability.full)
+    def disk_lack(self) -> str:
+        """What something waits for that has to be written; empty if nothing does."""
+        return self.lack or (self.durability.lack if self.durability is not None else "")
 
     def _commit(self, durability: Durability) -> None:
         batches = [(replica, replica.out.take()) for replica in self.replicas.values()]
@@ -434,7 +435,7 @@ class Node:
     def admit(self) -> bool:
         """Whether there is room for what clients submit; if there is again, what waited for it comes first."""
         clients = self.clients
-        if self.disk_full or not self.has_place or not self._keeps_up():
+        if self.disk_lack or not self.has_place or not self._keeps_up():
             clients.admits = False
         elif not clients.admits and self._load() <= BACKLOG_RESUMES:
             clients.admits = True
@@ -489,7 +490,7 @@ class Node:
         if self.over:
             return
         asyncio.get_running_loop().call_later(JOURNAL_SYNC_S, self._sync_journals)
-        if self.blocked:
+        if self.lack:
             self.wake()
         for replica in self.replicas.values():
             self.carefully(partial(self.syncs.begin, replica))
