@@ -128,8 +128,8 @@ def test_without_a_file_to_open_nothing_is_changed_and_the_call_can_be_made_agai
     tmp_path: Path, commits: int, call: Callable[[Log], None], after: list[bytes], code: int
 ) -> None:
     disk = FaultyDisk()
-    log = begun(tmp_path / "log", disk, commits)
     disk.fail_once(code, on="create")
+    log = begun(tmp_path / "log", disk, commits)
     with suppress(DiskFull):
         call(log)
         assert not OPENING & {*disk.done}, "it needed no file"
