@@ -56,13 +56,39 @@ COLLECTING = [
         (
             Edit(
                 Collection.collect_as_leader,
-                "if len(self.delivered_log) - self.log_dead > self.options.laggard_entries:",
+                "if self.retains_too_much():",
                 "if True:",
             ),
             NO_SNAPSHOT,
         ),
         killer=InCampaign("crashes", 0),
         violates=LIVENESS,
+    ),
+    Mutant(
+        "18-bytes",
+        "laggard_bytes_ignored",
+        "Only the number of messages that wait for a slow member counts, however large they are.",
+        (Edit(Collection.retains_too_much, " or self.retained_bytes > options.laggard_bytes", ""),),
+        killer=InScenario("large_messages_for_a_laggard"),
+    ),
+    Mutant(
+        "18-bytes-down",
+        "collected_bytes_still_count",
+        "What was collected still counts as waiting for a slow member.",
+        (Edit(Collection.trim, "        self.retained_bytes -= len(entry.body.payload)\n", ""),),
+        killer=InScenario("large_messages_before_a_laggard"),
+    ),
+    Mutant(
+        "18-bytes-anew",
+        "replaced_bytes_still_count",
+        "What a snapshot replaced still counts as waiting for a slow member.",
+        (
+            Edit(
+                CatchingUp.redo_transferred, "self.log_dead, self.retained_bytes = [], {}, 0, 0",
+                "self.log_dead = [], {}, 0",
+            ),
+        ),
+        killer=InScenario("large_messages_before_a_snapshot"),
     ),
     Mutant(
         "18-b2",
