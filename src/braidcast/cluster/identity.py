@@ -173,7 +173,7 @@ def _read(path: Path) -> Identity:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IdentityError(
             f"{path} is damaged ({type(error).__name__}): move the data directory away and start the node with "
-            f"--rejoin; do not put back an older copy of the file, with which the others turn it away as an old session"
+            f"--rejoin; do not put back an older copy of the file, with which the others turn it away"
         ) from None
 
 
