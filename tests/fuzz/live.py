@@ -52,7 +52,8 @@ OF_MESSAGES = ("message ", "more receivers", "passed on", "client: ")
 """How reasons begin for which a node passes over a message, and reads on."""
 LOAD_S = 0.02
 """Between one message of the well-behaved client and the next."""
-GOOD = b"good "
+GOOD, END = b"good ", b"the end"
+"""How payloads of the well-behaved client begin, and what follows the last of them."""
 
 
 @dataclass
@@ -275,16 +276,23 @@ class GoodClient:
             await asyncio.gather(*self.futures)
 
     async def check(self) -> None:
-        """Each group delivered what it was sent, once, in the order in which it was sent."""
-        for place, group in enumerate(GROUPS):
-            wanted = [GOOD + b"%d" % n for n in range(len(self.futures)) if n % 3 in (0, place + 1)]
-            found: list[bytes] = []
-            async with asyncio.timeout(PATIENCE_S), Subscriber.connect(self.live.addresses, group=group) as deliveries:
-                while not found or found[-1] != wanted[-1]:
-                    payload = (await anext(deliveries)).payload
-                    if payload.startswith(GOOD):
-                        found.append(payload)
-            assert found == wanted
+        """Each group delivered what it was sent, once, and both had one order."""
+        first, second = [await self.delivered(group) for group in GROUPS]
+        numbers = range(len(self.futures))
+        for place, found in enumerate((first, second)):
+            assert sorted(found) == [number for number in numbers if number % 3 in (0, place + 1)]
+        assert [number for number in first if number % 3 == 0] == [number for number in second if number % 3 == 0]
+
+    async def delivered(self, group: str) -> list[int]:
+        """The numbers of the messages that a group has, in its order; more than there should be, if there are more."""
+        found: list[int] = []
+        async with Client.connect(self.live.addresses, timeout=PATIENCE_S) as client:
+            await client.multicast(END, to={group})
+        async with asyncio.timeout(PATIENCE_S), Subscriber.connect(self.live.addresses, group=group) as deliveries:
+            while (payload := (await anext(deliveries)).payload) != END:
+                if payload.startswith(GOOD):
+                    found.append(int(payload.removeprefix(GOOD)))
+        return found
 
 
 async def attack(folder: Path, seed: int, runs: int, seconds: float, say: Callable[[str], None]) -> None:

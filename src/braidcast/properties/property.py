@@ -32,14 +32,14 @@ PROMISED_GENUINE = Scope(
 WITH_RECORDS = Scope("protocols with white-box records and messages", lambda view: view.has_acceptances)
 WITH_DISKS = Scope(
     "protocols with white-box records and messages; of a cluster only if its nodes have disks, and recorded at each "
-    "restart what these held",
+    "restart what was on them",
     lambda view: (
         view.has_acceptances
         and (view.manifest.driver != "cluster" or (bool(view.kinds(PERSIST)) and view.tells_what_disks_held))
     ),
 )
 WITH_RECOVERY = Scope(
-    "histories of nodes that recorded at a restart what their disks held", lambda view: bool(view.kinds(RECOVERED))
+    "histories of nodes that recorded at a restart what was on their disks", lambda view: bool(view.kinds(RECOVERED))
 )
 WITH_BALLOTS = Scope("protocols that persist ballots or clocks", lambda view: bool(view.kinds("persist")))
 WITH_COLLECTION = Scope("runs that note `collected`", lambda view: bool(view.kinds("collected")))
