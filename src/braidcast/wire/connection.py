@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from braidcast.wire.frames import FrameError, FrameReader, frame
 
@@ -113,11 +113,6 @@ class Connection(asyncio.Protocol):
     def unread_bytes(self) -> int:
         """Written, and not taken by the other side yet."""
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
-
-    @property
-    def peer_name(self) -> Any:
-        """The address of the other side, as far as there is one."""
-        return self.transport.get_extra_info("peername") if self.transport is not None else None
 
     def send(self, body: bytes) -> None:
         """One frame; what cannot be sent any more is lost with the connection."""
