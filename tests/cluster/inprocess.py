@@ -39,6 +39,8 @@ except ImportError:
 PATIENCE_S = 20
 LOOK_S = 0.001
 CLIENT = 1 << 62
+STEADY: dict[str, str | int] = {"suspect_ticks": 3_600_000_000}
+"""Who leads goes on leading, whoever is away and however busy the machine is: clients of these tests ask once."""
 T = TypeVar("T")
 ANY = ConnectionLimits(1 << 26, 1 << 30)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nodes_of, run, turns, until
+from tests.cluster.inprocess import CLIENT, STEADY, Line, Nodes, config_in, message, nodes_of, run, turns, until
 
 from braidcast.cluster import clients, durability, journal_segments, peers
 from braidcast.cluster.node import Node
@@ -22,8 +22,6 @@ from braidcast.wire.service import Deliveries, Status, StatusWanted, Subscribe
 LIMIT = 40
 FRAME = 5
 """Messages in one frame of a flood."""
-STEADY: dict[str, str | int] = {"suspect_ticks": 3_600_000_000}
-"""Who leads goes on leading, whoever is away."""
 SIZE = 8_000
 
 

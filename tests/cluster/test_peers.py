@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nodes_of, run, turns, until
+from tests.cluster.inprocess import CLIENT, STEADY, Line, Nodes, config_in, message, nodes_of, run, turns, until
 
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.peers import Peers
@@ -316,7 +316,7 @@ def test_error_in_a_step_at_a_new_session_ends_the_node(tmp_path: Path) -> None:
 
 def test_replicas_go_on_after_a_session_broke(tmp_path: Path) -> None:
     async def work() -> None:
-        async with nodes_of(config_in(tmp_path)) as nodes:
+        async with nodes_of(config_in(tmp_path, options=STEADY)) as nodes:
             leader = await nodes.led(0)
             line = await Line.to(nodes, nodes.node_of(leader).name)
             for number in range(1, 6):
