@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nodes_of, run, turns, until
+from tests.cluster.inprocess import CLIENT, STEADY, Line, Nodes, config_in, message, nodes_of, run, turns, until
 
 from braidcast.cluster import node as node_module
 from braidcast.core.client import Reply
@@ -24,7 +24,7 @@ def quiet(folder: Path, **more: int) -> dict[str, str | int]:
 
 def test_three_nodes_agree_on_messages_to_one_and_to_two_groups(tmp_path: Path) -> None:
     async def work() -> None:
-        async with nodes_of(config_in(tmp_path, groups=2, unix=True)) as nodes:
+        async with nodes_of(config_in(tmp_path, groups=2, unix=True, options=STEADY)) as nodes:
             line = await Line.to(nodes, "n1")
             for number in range(1, 31):
                 line.submit((0, 3), message(number, dest=((0,), (1,), (0, 1))[number % 3]))

@@ -47,7 +47,7 @@ class Admission:
     def admit(self) -> bool:
         """Whether there is room for what clients submit; if there is again, what waited for it comes first."""
         node, clients = self.node, self.node.clients
-        if node.disk_full or not self.has_place or not self._keeps_up():
+        if node.disk_lack or not self.has_place or not self._keeps_up():
             clients.admits = False
         elif not clients.admits and self._load() <= RESUMES:
             clients.admits = True

@@ -35,6 +35,7 @@ from braidcast.cluster.durability import Durability
 from braidcast.cluster.identity import Identity
 from braidcast.cluster.journal import Journal
 from braidcast.cluster.journal_segments import JournalError
+from braidcast.cluster.lacking import ROOM
 from braidcast.cluster.log import Log
 from braidcast.cluster.open_files import files_wanted, raise_limit
 from braidcast.cluster.peers import Peer, Peers
@@ -94,8 +95,8 @@ class Node:
         self.over = False
         """It has failed or stops: nothing leaves any more."""
         self.admission = Admission(self)
-        self.blocked = False
-        """Whether a journal or the history waits for room on the disk."""
+        self.lack = ""
+        """What a journal or the history waits for."""
         self.syncs = JournalSyncs(self.fail)
         self.failure: asyncio.Future[str] | None = None
         self.began = time.monotonic()
@@ -134,12 +135,13 @@ class Node:
             replica.out.now, replica.out.wall = now, wall
             kept = records.get(pid, [])
             is_lost = self.identity.rejoins and not kept
-            if self.recorder is not None:
-                self.recorder.started(replica, is_lost=is_lost)
             if is_lost:
                 replica.rejoin(self.identity.incarnation)
             else:
-                replica.start(kept)
+                replica.recover(kept)
+            if self.recorder is not None:
+                self.recorder.started(replica, kept, is_lost=is_lost)
+            replica.start(is_lost=is_lost)
         self.wake()
         await self.door.open()
         self.peers.dial()
@@ -304,21 +306,21 @@ class Node:
 
     def _has_room(self) -> bool:
         """Whether all that was recorded and delivered could be written; it is tried again each time."""
-        room = self.recorder is None or self.recorder.write()
+        lack = "" if self.recorder is None or self.recorder.write() else ROOM
         for replica in self.replicas.values():
-            if room:
+            if not lack:
                 replica.journal.write()
-                room = not replica.journal.full
-        if self.blocked == room:
-            self.blocked = not room
-            log.warning("no room for the journals or the history: nothing goes on until there is" if self.blocked
-                        else "there is room on the disk again: going on")  # fmt: skip
-        return room
+                lack = replica.journal.lack
+        if bool(lack) != bool(self.lack):
+            log.warning(f"{lack}: nothing goes on until the journals and the history can be written"
+                        if lack else "the journals and the history are written again: going on")  # fmt: skip
+        self.lack = lack
+        return not lack
 
     @property
-    def disk_full(self) -> bool:
-        """Whether something waits for room on the disk."""
-        return self.blocked or (self.durability is not None and self.durability.full)
+    def disk_lack(self) -> str:
+        """What something waits for that has to be written; empty if nothing does."""
+        return self.lack or (self.durability.lack if self.durability is not None else "")
 
     def _commit(self, durability: Durability) -> None:
         batches = [(replica, replica.out.take()) for replica in self.replicas.values()]
@@ -330,10 +332,8 @@ class Node:
             durability.commit(records, lambda: self._committed(batches))
 
     def _checkpoint(self) -> list[tuple[Pid, list[Any]]] | None:
-        try:
-            return [(pid, list(replica.process.checkpoint())) for pid, replica in self.replicas.items()]
-        except NotImplementedError:
-            return None
+        found = [(pid, some) for pid, replica in self.replicas.items() if (some := replica.checkpoint()) is not None]
+        return found if len(found) == len(self.replicas) else None
 
     def _committed(self, batches: list[tuple[Replica, Batch]]) -> None:
         self.carefully(lambda: self._carry_out(batches))
@@ -458,7 +458,7 @@ class Node:
         if self.over:
             return
         asyncio.get_running_loop().call_later(JOURNAL_SYNC_S, self._sync_journals)
-        if self.blocked:
+        if self.lack:
             self.wake()
         for replica in self.replicas.values():
             self.carefully(partial(self.syncs.begin, replica))

@@ -58,10 +58,16 @@ class Collection(CatchingUp):
         self.stable_here = max(self.stable_here, min(marks[self.quorum - 1], self.applied[self.me]))
         floor = marks[-1]
         self.everywhere = max(self.everywhere, floor)
-        if len(self.delivered_log) - self.log_dead > self.options.laggard_entries:
+        if self.retains_too_much():
             floor = self.stable_here  # rule (a) by snapshot: a quorum has it, the laggards will be restored
         self.collect(floor)
         return floor
+
+    def retains_too_much(self) -> bool:
+        """Whether what waits for the slowest member is more than a leader keeps for it."""
+        options = self.options
+        count = len(self.delivered_log) - self.log_dead
+        return count > options.laggard_entries or self.retained_bytes > options.laggard_bytes
 
     def ask_for_stability(self) -> None:
         """Tell the groups with which something is shared what is stable here, and ask the same of them."""
@@ -105,6 +111,8 @@ class Collection(CatchingUp):
             if not retained:
                 del self.retained[dest]
         for entry in removed:
+            assert entry.body is not None, "what was delivered has its body"
+            self.retained_bytes -= len(entry.body.payload)
             entry.phase = COLLECTED
             del self.entries[entry.id]
             self.collected = max(self.collected, entry.gts)

@@ -132,6 +132,8 @@ class Delivery(State):
 
     def retain(self, entry: Entry) -> None:
         """Keep a delivered entry until `collection` says that nobody will ask for it."""
+        assert entry.body is not None, "what was delivered has its body"
+        self.retained_bytes += len(entry.body.payload)
         self.delivered_log.append(entry)
         retained = self.retained.get(entry.dest)
         if retained is None:

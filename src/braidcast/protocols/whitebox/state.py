@@ -43,7 +43,7 @@ class State(Process):
         # early delivery
         "gaps", "held", "state_begins",
         # what was delivered and is not collected
-        "collected", "delivered_log", "log_dead", "retained", "snapshot", "told",
+        "collected", "delivered_log", "log_dead", "retained", "retained_bytes", "snapshot", "told",
         # leader: what the members and the other groups have made durable; hints
         "acked_at", "applied", "everywhere", "leaders", "stable", "stable_here", "stable_in",
         # election
@@ -94,6 +94,8 @@ class State(Process):
         self.log_dead = 0
         self.retained: dict[Dest, list[Entry]] = {}
         """The same entries by destinations: what can be collected is a prefix of each."""
+        self.retained_bytes = 0
+        """Of their payloads."""
         self.collected: Timestamp = 0
         """Nothing at or below can be resent from the log."""
         self.told: Timestamp = 0
