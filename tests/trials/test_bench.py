@@ -30,7 +30,7 @@ def test_bench_cluster_prints_rate_latency_cpu_and_processes(
 ) -> None:
     found = figures(
         capsys, *f"cluster --destinations 2 --outstanding 8 --batch 4 --seconds 0.5 --layout {layout}".split(),
-        "--durability", durability, "--history",
+        "--durability", durability, "--history", "--unix",
     )  # fmt: skip
     assert {"messages_per_s", "latency_ms_p50", "latency_ms_p99", "cpu_s_per_1000", "processes"} <= found.keys()
     assert found["processes"] == processes

@@ -31,19 +31,22 @@ def throwaway_folder() -> Iterator[Path]:
 
 @contextmanager
 def throwaway_cluster(
-    protocol: Protocol, layout: Layout, settings: Settings | Callable[[Path], Settings], groups: int = 3
-) -> Iterator[ClusterConfig]:
+    protocol: Protocol, layout: Layout, settings: Settings | Callable[[Path], Settings], groups: int = 3, *,
+    unix: bool = False,
+) -> Iterator[ClusterConfig]:  # fmt: skip
     """The configuration of groups of three; settings that need files make them in its directory."""
     with throwaway_folder() as folder:
         given = settings(folder) if callable(settings) else settings
-        yield write_cluster(folder, protocol, layout, given, groups)
+        yield write_cluster(folder, protocol, layout, given, groups, unix=unix)
 
 
 def write_cluster(
-    folder: Path, protocol: Protocol, layout: Layout, settings: Settings, groups: int = 3
+    folder: Path, protocol: Protocol, layout: Layout, settings: Settings, groups: int = 3, *, unix: bool = False
 ) -> ClusterConfig:
     """Groups of three on this machine, described in a directory."""
     ports = free_ports(groups * REPLICAS if layout == "spread" else REPLICAS)
-    text = render_local(protocol.name, ports, groups=groups, replicas=REPLICAS, layout=layout, settings=settings)
+    text = render_local(
+        protocol.name, ports, groups=groups, replicas=REPLICAS, layout=layout, unix=unix, settings=settings
+    )
     (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
     return load_config(folder / CLUSTER_FILE, lambda _: protocol)
