@@ -112,18 +112,21 @@ class Method(Generic[S, P, R, A]):
     def __get__(self, instance: S | None, owner: type[S]) -> Any:
         return self if instance is None else partial(self._call, instance)
 
-    async def _call(self, instance: S, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def _call(self, instance: S, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Any]:
+        """What can be wrong with a call is an error of the call, not of awaiting it."""
         replica = instance.submits_to(self.full_name)
         to = self.to(instance, *args, **kwargs)
-        payload = self.payload(instance, *args, **kwargs)
-        if not isinstance(to, str):
-            return (await replica.submit(payload, to)).results
-        if to not in replica.groups:
+        if isinstance(to, str) and to not in replica.groups:
             raise NotHosted(
                 f"{self.full_name} is for group {to}, which has no state machine at this node to tell the result; "
                 f"{', '.join(replica.groups)} have"
             )
-        return (await replica.submit(payload, to)).results[to]
+        return _results(replica, self.payload(instance, *args, **kwargs), to)
+
+
+async def _results(replica: Submits, payload: bytes, to: str | AbstractSet[str]) -> Any:
+    results = (await replica.submit(payload, to)).results
+    return results[to] if isinstance(to, str) else results
 
 
 @overload
