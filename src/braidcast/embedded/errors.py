@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from braidcast.client.sender import Receipt
+from braidcast.cluster.serve import NodeFailed as NodeFailed
 from braidcast.core.errors import BraidcastError
 
 
