@@ -2,127 +2,26 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import errno
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from tests.cluster.inprocess import run, turns, until
-from tests.cluster.journals import BYTES_MAX, delivery, gts_of
-from tests.embedded.machines import Store, Tape
+from tests.cluster.inprocess import PATIENCE_S, run, turns, until
+from tests.cluster.journals import BYTES_MAX, delivery, full_disk, gts_of
+from tests.embedded.bench import Bench, applied, die, fill, tape
+from tests.embedded.machines import Tape
 
-from braidcast.client.subscriber import Checkpoint
 from braidcast.cluster.journal import Journal
-from braidcast.cluster.journal_segments import JournalError
-from braidcast.core.application import Delivered
-from braidcast.core.client import MessageId, Multicast
 from braidcast.embedded import hosting
 from braidcast.embedded.errors import StateLost, StateMachineFailed
-from braidcast.embedded.hosting import Both, Hosted, Surroundings
-from braidcast.embedded.machine import StateMachine
-from braidcast.embedded.results import Results
-from braidcast.embedded.state_file import Kept, write_state
-from braidcast.wire.batches import packed
-
-CLIENT = 1 << 62
-
-
-class Disk(Executor):
-    """Does at once what it is given, or keeps it."""
-
-    def __init__(self) -> None:
-        self.held: list[Callable[[], None]] | None = None
-
-    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-
-        def do() -> None:
-            try:
-                future.set_result(work(*args, **kwargs))
-            except OSError as error:
-                future.set_exception(error)
-
-        if self.held is None:
-            do()
-        else:
-            self.held.append(do)
-        return future
-
-    def release(self) -> None:
-        held, self.held = self.held or [], None
-        for do in held:
-            do()
-
-
-class Bench:
-    """Lives of one hosted state machine in one folder."""
-
-    def __init__(self, folder: Path, *, bytes_min: int = 1 << 40, name: str = "n1") -> None:
-        self.folder, self.bytes_min = folder / name, bytes_min
-        self.disk = Disk()
-        self.results = Results(100)
-        self.failures: list[str] = []
-
-    @property
-    def path(self) -> Path:
-        return self.folder / "state" / "g0"
-
-    def life(self, machine: StateMachine | None = None) -> Hosted:
-        """Open what the life before has left."""
-        journal = Journal(self.folder / "journal", BYTES_MAX)
-        around = Surroundings({0: "g0", 1: "g1"}, self.results, self.disk, self.failures.append, self.bytes_min)
-        hosted = Hosted("g0", Tape() if machine is None else machine, journal, self.path, around)
-        hosted.open()
-        return hosted
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
-def tape(hosted: Hosted) -> list[int]:
-    assert isinstance(hosted.machine, Tape | Store)
-    return [int(payload.rstrip(b".")) for payload in hosted.machine.tape]
-
-
-def applied(hosted: Hosted) -> int:
-    assert isinstance(hosted.machine, Tape | Store)
-    return hosted.machine.applied
-
-
-def fill(hosted: Hosted, first: int, last: int, size: int = 10) -> None:
-    for index in range(first, last + 1):
-        hosted.append(delivery(index, size))
-        hosted.write()
-
-
-def die(hosted: Hosted) -> None:
-    """As kill -9 does: what the operating system has stays."""
-    hosted.journal.close()
-
-
-def batch(index: int, *payloads: bytes) -> Delivered:
-    return Delivered(Multicast(MessageId(CLIENT, 1, index), (0,), packed(payloads), batch_count=len(payloads)),
-                     gts_of(index))  # fmt: skip
-
-
-@pytest.fixture
-def no_room(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """No room for a state until the patch is undone."""
-    def full(path: Path, kept: Kept) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(hosting, "write_state", full)
-        yield patched
-
+from braidcast.embedded.state_file import Kept, read_state, write_state
 
 # -- restarts --------------------------------------------------------------------------------------------------------
 
@@ -190,6 +89,7 @@ def test_state_is_written_again_only_when_the_journal_has_outgrown_it(tmp_path: 
         sizes = [after - before for before, after in pairwise(marks)]
         assert len(sizes) > 3
         assert sizes == sorted(sizes), "the larger the state, the rarer"
+        assert sizes[-1] > 5 * sizes[0]
         assert hosted.journal.wanted_after == hosted.mark
 
     run(work())
@@ -297,132 +197,102 @@ def test_machine_that_failed_in_the_middle_of_a_message_is_not_written(bench: Be
     assert tape(again) == [1, 2, 3, 4]
 
 
-# -- another replica's state -----------------------------------------------------------------------------------------
-
-
-def test_state_of_another_replica_replaces_what_is_here_and_survives(tmp_path: Path, bench: Bench) -> None:
-    leader, laggard = Bench(tmp_path, name="n2").life(), bench.life()
-    fill(leader, 1, 30)
-    fill(laggard, 1, 4)
-    laggard.restore(gts_of(30), leader.state(1 << 20))
-    assert (tape(laggard), applied(laggard)) == (list(range(1, 31)), 4)
-    fill(laggard, 31, 32)
-    die(laggard)
-    again = bench.life()
-    assert (tape(again), applied(again)) == (list(range(1, 33)), 2)
-    assert again.journal.next == 33
-
-
-def test_without_room_for_anothers_state_everything_waits_and_nothing_of_it_is_on_disk(
-    tmp_path: Path, bench: Bench, no_room: pytest.MonkeyPatch
+def test_exceptions_without_end_do_not_fill_the_log(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    leader, laggard = Bench(tmp_path, name="n2").life(), bench.life()
-    fill(leader, 1, 30)
-    fill(laggard, 1, 4)
-    laggard.restore(gts_of(30), leader.state(1 << 20))
-    assert laggard.lack
-    laggard.append(delivery(31))
-    laggard.write()
-    assert laggard.lack
-    died = Journal(bench.folder / "journal", BYTES_MAX)
-    assert died.next == 5, "the journal must not be ahead of the state"
-    died.close()
-    no_room.undo()
-    laggard.write()
-    assert not laggard.lack
-    die(laggard)
-    assert tape(bench.life()) == list(range(1, 32))
-
-
-def test_crash_between_anothers_state_and_its_journal_takes_both_again(tmp_path: Path, bench: Bench) -> None:
-    leader, laggard = Bench(tmp_path, name="n2").life(), bench.life()
-    fill(leader, 1, 30)
-    fill(laggard, 1, 4)
-    die(laggard)
-    write_state(bench.path, Kept(gts_of(30), leader.machine.snapshot()))  # and then it died
-    again = bench.life()
-    assert (again.done.timestamp, again.journal.next) == (gts_of(30), 5)
-    again.restore(gts_of(30), leader.state(1 << 20))
-    assert isinstance(again.machine, Tape)
-    assert (tape(again), again.machine.restored, again.journal.next) == (list(range(1, 31)), 1, 31)
-
-
-def test_snapshot_of_a_plain_node_is_refused(tmp_path: Path, bench: Bench) -> None:
-    plain = Journal(tmp_path / "plain", BYTES_MAX)
-    plain.append(delivery(1))
-    with pytest.raises(JournalError, match="all nodes of group g0 must host the same one"):
-        bench.life().restore(gts_of(1), plain.state(1 << 20))
-
-
-def test_plain_node_refuses_the_snapshot_of_a_state_machine(tmp_path: Path, bench: Bench) -> None:
+    monkeypatch.setattr(hosting, "LOGGED_MAX", 3)
     hosted = bench.life()
-    fill(hosted, 1, 3)
-    with pytest.raises(JournalError, match="cannot be read"):
-        Journal(tmp_path / "plain", BYTES_MAX).restore(gts_of(3), hosted.state(1 << 20))
+    assert isinstance(hosted.machine, Tape)
+    hosted.machine.breaks = ValueError("no")
+    fill(hosted, 1, 10)
+    assert (hosted.raised, len(caplog.records)) == (10, 3)
 
 
-def test_state_that_no_peer_buffer_holds_is_said(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_journal_without_room_is_what_the_node_waits_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     hosted = bench.life()
-    fill(hosted, 1, 3, size=1000)
-    hosted.state(1 << 20)
-    assert not caplog.records
-    hosted.state(1000)
-    assert "peer_buffer_bytes_max" in caplog.text
-
-
-# -- state machines with a store of their own ------------------------------------------------------------------------
-
-
-def test_own_store_is_not_written_twice_and_gets_what_follows_its_checkpoint(tmp_path: Path, bench: Bench) -> None:
-    hosted = bench.life(Store(tmp_path / "store"))
-    fill(hosted, 1, 5)
-    hosted.close()
-    assert not bench.path.exists()
-    again = bench.life(Store(tmp_path / "store"))
-    assert (tape(again), applied(again)) == ([1, 2, 3, 4, 5], 0)
-    again.append(delivery(6))
-    die(again)  # the store has it, the journal does not
-    third = bench.life(Store(tmp_path / "store"))
-    assert third.append(delivery(6))
-    fill(third, 7, 7)
-    assert (tape(third), applied(third)) == ([1, 2, 3, 4, 5, 6, 7], 1)
-
-
-def test_own_store_that_died_within_a_batch_gets_the_rest_of_it(tmp_path: Path, bench: Bench) -> None:
-    hosted = bench.life(Store(tmp_path / "store"))
     fill(hosted, 1, 1)
-    hosted.append(batch(2, b"2", b"3", b"4"))
+    assert not hosted.lack
+    with full_disk(monkeypatch):
+        fill(hosted, 2, 2)
+        assert hosted.lack
     hosted.write()
-    die(hosted)
-    store = Store(tmp_path / "store")
-    store.db.execute("delete from tape where rowid > 2")
-    store.db.execute("update progress set checkpoint = ?", (str(Checkpoint(gts_of(1), 1)),))
-    again = bench.life(store)
-    assert (tape(again), applied(again)) == ([1, 2, 3, 4], 2)
-    assert store.checkpoint == Checkpoint(gts_of(2))
+    assert not hosted.lack
+    assert tape(hosted) == [1, 2]
 
 
-def test_own_store_restored_up_to_a_barrier_needs_nothing_below_it(tmp_path: Path, bench: Bench) -> None:
-    leader = Bench(tmp_path, name="n2").life(Store(tmp_path / "leader"))
-    fill(leader, 1, 5)
-    barriers = Journal(None, 1)
-    for index in range(1, 12):
-        barriers.append(Delivered(Multicast(MessageId(CLIENT, 1, index), (0,), b""), gts_of(index)))
-    laggard = bench.life(Store(tmp_path / "laggard"))
-    laggard.restore(gts_of(11), msgspec.msgpack.encode(Both(leader.machine.snapshot(), barriers.state(1))))
-    assert laggard.journal.after > gts_of(5), "the case at hand: its journal begins above its checkpoint"
-    die(laggard)
-    again = bench.life(Store(tmp_path / "laggard"))
-    fill(again, 12, 12)
-    assert tape(again) == [1, 2, 3, 4, 5, 12]
-    die(again)
-    (tmp_path / "laggard").unlink()
-    with pytest.raises(StateLost):
-        bench.life(Store(tmp_path / "laggard"))
+def test_one_state_at_a_time_is_written_and_half_a_journal_is_enough_for_one(tmp_path: Path) -> None:
+    async def work() -> None:
+        bench = Bench(tmp_path)  # it asks for a journal that there cannot be
+        bench.disk.held = []
+        hosted = bench.life()
+        fill(hosted, 1, 30, size=60_000)
+        assert len(bench.disk.held) == 1
+        bench.disk.release()
+        await until(lambda: hosted.mark, "the state")
+
+    run(work())
 
 
-def test_journal_of_an_own_store_keeps_what_is_above_its_checkpoint(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, bytes_min=1)
-    hosted = bench.life(Store(tmp_path / "store"))
-    fill(hosted, 1, 3)
-    assert hosted.journal.wanted_after == gts_of(3)
+class Slow:
+    """Writes of states in a thread; the first waits until somebody waits for it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.waited_for, self.marks = threading.Event(), list[int]()
+        self.begun = threading.Event()
+        self.wait = concurrent.futures.wait
+        patch.setattr(hosting, "write_state", self.write)
+        patch.setattr(concurrent.futures, "wait", self.wait_for)
+
+    def write(self, path: Path, kept: Kept) -> None:
+        if not self.begun.is_set():
+            self.begun.set()
+            self.waited_for.wait(PATIENCE_S)
+        self.marks.append(kept.mark)
+        write_state(path, kept)
+
+    def wait_for(self, some: Any) -> Any:
+        self.waited_for.set()
+        return self.wait(some)
+
+
+def test_older_state_that_is_still_being_written_never_replaces_a_newer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(*, closes: bool) -> None:
+        with monkeypatch.context() as patch:
+            slow = Slow(patch)
+            bench = Bench(tmp_path, bytes_min=1, name=f"closes {closes}")
+            leader = Bench(tmp_path, name=f"leader {closes}").life()
+            fill(leader, 1, 9)
+            with concurrent.futures.ThreadPoolExecutor(1) as threads:
+                bench.disk = threads  # type: ignore[assignment]  # real ones
+                hosted = bench.life()
+                fill(hosted, 1, 2)
+                assert slow.begun.wait(PATIENCE_S)
+                if closes:
+                    fill(hosted, 3, 9)
+                    hosted.close()
+                else:
+                    hosted.restore(gts_of(9), leader.state(1 << 20))
+                    await until(lambda: hosted.saving is None, "the older write to be known")
+                    assert hosted.mark == gts_of(9)
+        assert slow.marks == [gts_of(1), gts_of(9)]
+        kept = read_state(bench.path)
+        assert kept is not None
+        assert kept.mark == gts_of(9)
+
+    run(work(closes=False))
+    run(work(closes=True))
+
+
+def test_disk_that_fails_under_the_state_of_another_replica_is_an_error(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: Path, kept: Kept) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    leader = Bench(tmp_path, name="n2").life()
+    fill(leader, 1, 3)
+    monkeypatch.setattr(hosting, "write_state", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        bench.life().restore(gts_of(3), leader.state(1 << 20))

@@ -6,15 +6,17 @@ import asyncio
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cluster.inprocess import run, until
-from tests.embedded.machines import Lives, Store, cluster_in, replicas_of
+from tests.embedded.machines import Lives, Store, Tape, cluster_in, replicas_of
 
 from braidcast.cli.registry import protocol_named
 from braidcast.cluster.config import load_config
+from braidcast.cluster.node import Node
 from braidcast.cluster.serve import NodeFailed
 from braidcast.core.errors import BraidcastError
 from braidcast.embedded.errors import ResultLost
@@ -28,10 +30,21 @@ async def submit(lives: Lives, node: str, first: int, last: int) -> None:
     await asyncio.gather(*[lives[node].submit(b"%d" % n, to="g0") for n in range(first, last + 1)])
 
 
-def process_of(replica: Replica) -> Any:
-    """The process of the first group of a replica that is open, which is a whitebox one."""
-    assert replica.node is not None
-    return replica.node.by_group[0].process
+def deafened(replica: Replica) -> Callable[[], None]:
+    """Let its node hear nothing of its peers; call what is returned, and it does again."""
+    node: Any = replica.node
+    node._take = lambda peer, items: None
+    return lambda: delattr(node, "_take")
+
+
+async def collected(lives: Lives) -> None:
+    """Wait until the leader has forgotten what a laggard would need."""
+    processes: list[Any] = [replica.node.by_group[0].process for replica in lives.replicas.values() if replica.node]
+
+    def is_collected() -> bool:
+        return any(process.role == "leader" and len(process.delivered_log) < 20 for process in processes)
+
+    await until(is_collected, "collection without the laggard")
 
 
 def numbers(last: int) -> list[bytes]:
@@ -68,11 +81,9 @@ def test_replica_that_was_away_too_long_gets_the_state_and_not_the_results(tmp_p
             await submit(lives, "n3", 1, 10)
             await lives.same(10)
             await lives.stop("n3")
-            processes = [process_of(lives[name]) for name in ("n1", "n2")]
-            leader = await until(lambda: next((p for p in processes if p.role == "leader"), None), "a leader")
             for n in range(11, 61):
                 await lives["n1"].submit(b"%d" % n, to="g0")
-            await until(lambda: len(leader.delivered_log) < 20, "collection without the laggard")
+            await collected(lives)
             await lives.start("n3")
             assert await lives.same(60) == numbers(60)
             tape = lives.tape("n3")
@@ -91,18 +102,64 @@ def test_who_waits_for_a_result_that_comes_as_a_state_is_told(tmp_path: Path) ->
     async def work() -> None:
         async with replicas_of(cluster_in(tmp_path, cluster_options=settings), *NODES) as lives:
             await submit(lives, "n3", 1, 1)
-            deaf = process_of(lives["n3"]).inputs
-            kept = {kind: deaf.pop(kind) for kind in list(deaf) if kind.__name__ in ("Deliver", "Resend")}
+            hear_again = deafened(lives["n3"])
             waits = asyncio.create_task(lives["n3"].submit(b"2", to="g0"))
             await until(lambda: len(lives.tape("n1").tape) == 2, "the message at others")
             for n in range(3, 41):
                 await lives["n1"].submit(b"%d" % n, to="g0")
+            await collected(lives)
+            hear_again()
             with pytest.raises(ResultLost, match="unknown: its effect came with the state of another replica") as lost:
                 await asyncio.wait_for(waits, PATIENCE_S)
             assert lost.value.receipt.timestamp
             assert lost.value.group == "g0"
-            deaf.update(kept)
             assert await lives.same(40) == numbers(40)
+
+    run(work())
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_who_waits_for_a_result_when_the_node_ends_is_told(tmp_path: Path, fails: bool) -> None:
+    waiting: list[asyncio.Task[Any]] = []
+
+    async def inside(lives: Lives) -> None:
+        async with Replica(lives.file, node="n3", applications={"g0": Tape()}) as replica:
+            await replica.submit(b"1", to="g0")
+            deafened(replica)
+            waiting.append(asyncio.create_task(replica.submit(b"2", to="g0")))
+            await until(lambda: len(lives.tape("n1").tape) == 2, "the message at others")
+            await until(lambda: replica._results.asked, "the wait for its result")
+            assert replica.node is not None
+            if fails:
+                replica.node.fail("the disk is on fire")
+                await asyncio.Event().wait()
+            raise EOFError
+
+    async def work() -> None:
+        async with replicas_of(cluster_in(tmp_path), "n1", "n2") as lives:
+            with pytest.raises(NodeFailed if fails else EOFError):
+                await inside(lives)
+            with pytest.raises(ResultLost, match="the disk is on fire" if fails else "the replica was closed"):
+                await waiting[0]
+
+    run(work())
+
+
+def test_node_that_fails_while_it_opens_is_not_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Node.start
+
+    async def fail_soon(node: Node) -> None:
+        await start(node)
+        node.fail("broken at once")
+
+    async def work() -> None:
+        async with replicas_of(cluster_in(tmp_path, replicas=1)) as lives:
+            with monkeypatch.context() as patch:
+                patch.setattr(Node, "start", fail_soon)
+                with pytest.raises(NodeFailed, match="broken at once"):
+                    await lives.start("n1")
+            await lives.start("n1")
+            await submit(lives, "n1", 1, 1)
 
     run(work())
 
@@ -234,23 +291,26 @@ async def life(file, how):
             await replica.submit(b"%d" % n, to="g0")
         print(*[int(payload) for payload in tape.tape])
 
-asyncio.run(life(*sys.argv[1:]))
+file, *deaths = sys.argv[1:]
+for how in deaths:
+    if (child := os.fork()) == 0:
+        asyncio.run(life(file, how))
+        sys.exit()
+    print(how, "->", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
 def test_killed_between_effect_and_mark_every_effect_is_there_once(tmp_path: Path) -> None:
+    deaths = ["after the effect, before the journal", "after the journal, before the mark",
+              "before the state is on disk", "after the state is on disk", "before the mark is known"]  # fmt: skip
     file = cluster_in(tmp_path, replicas=1)
-    for how in ("after the effect, before the journal", "after the journal, before the mark",
-                "before the state is on disk", "after the state is on disk", "before the mark is known"):  # fmt: skip
-        died = subprocess.run(
-            [sys.executable, "-c", LIFE, str(file), how], capture_output=True, text=True, timeout=PATIENCE_S,
-            check=False,
-        )  # fmt: skip
-        assert died.returncode == -9, died.stderr
-    lived = subprocess.run(
-        [sys.executable, "-c", LIFE, str(file), "not at all"], capture_output=True, text=True, timeout=PATIENCE_S,
-        check=True,
+    done = subprocess.run(
+        [sys.executable, "-c", LIFE, str(file), *deaths, "not at all"], capture_output=True, text=True,
+        timeout=PATIENCE_S, check=True,
     )  # fmt: skip
-    found = [int(word) for word in lived.stdout.split()]
+    *died, numbered, lived = done.stdout.splitlines()
+    assert died == [f"{how} -> -9" for how in deaths], done.stderr
+    assert lived == "not at all -> 0", done.stderr
+    found = [int(word) for word in numbered.split()]
     assert found == list(range(1, len(found) + 1))
     assert len(found) > 50

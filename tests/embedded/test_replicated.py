@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -36,6 +36,7 @@ def group_of(name: str) -> str:
 class Stock(Replicated):
     """Items, each in the group of its name."""
 
+    kind: ClassVar[str] = "stock"
     items: dict[str, Item]
     order: list[int]
 
@@ -165,6 +166,7 @@ def test_state_comes_back_with_its_types_and_the_same_bytes() -> None:
     for machine, names in ((stock, ("even", "four")), (again, ("four", "even"))):
         for name in names:
             machine.apply(delivery(Stock.add.payload(machine, name, 2)))
+    assert list(msgspec.msgpack.decode(stock.snapshot())) == ["items", "order"], "and nothing of the class"
     assert stock.snapshot() == again.snapshot(), "whatever the order in which a dictionary was filled"
     other = Stock()
     other.items["gone"] = Item("gone", 1)

@@ -88,9 +88,10 @@ def test_who_gives_up_leaves_nothing_behind() -> None:
         waits = asyncio.create_task(some.of("g", receipt(1), 0))
         await turns(1)
         waits.cancel()
+        some.put(message(1), "at that very moment")
         await turns(1)
-        assert some.asked == {}
-        some.put(message(1), "too late")
+        assert (some.asked, some.unasked) == ({}, {})
+        some.put(message(2), "too late")
         assert list(some.unasked.values()) == ["too late"]
 
     run(work())

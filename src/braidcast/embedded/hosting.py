@@ -189,7 +189,8 @@ class Hosted:
         kept = Kept(self.done.timestamp, self._snapshot())
         self.grown_bytes, self.state_bytes = 0, len(kept.state)
         self.saving = self.around.disk.submit(write_state, self.path, kept)
-        asyncio.wrap_future(self.saving).add_done_callback(partial(self._saved, kept.mark))
+        done = asyncio.wrap_future(self.saving, loop=asyncio.get_running_loop())
+        done.add_done_callback(partial(self._saved, kept.mark))
 
     def _saved(self, mark: Timestamp, done: asyncio.Future[None]) -> None:
         self.saving = None
@@ -223,8 +224,7 @@ class Hosted:
         """Let go of the files; the state as it is now saves the next start some work."""
         if self.saving is not None:
             concurrent.futures.wait([self.saving])
-        is_new = self.done.timestamp > self.mark and self.received is None
-        if self.whole and is_new and self.path is not None and not self.has_store:
+        if self.whole and self.done.timestamp > self.mark and self.path is not None and not self.has_store:
             try:
                 write_state(self.path, Kept(self.done.timestamp, self._snapshot()))
             except (OSError, StateMachineFailed) as error:

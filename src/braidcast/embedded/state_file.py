@@ -62,4 +62,4 @@ def read_state(path: Path) -> Kept | None:
 
 
 def _sum_of(kept: Kept) -> int:
-    return crc32(kept.state, kept.mark % (1 << 32))
+    return crc32(kept.state, crc32(kept.mark.to_bytes(8, "little")))
