@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import msgspec
 
 from braidcast import Delivery, Subscriber
-from braidcast.client.places import Cluster
 from examples.bank.node import summary
 from examples.bank.shard import SHARDS, Shard, Total
 
@@ -87,11 +87,11 @@ class Observer:
     def __init__(self) -> None:
         self.seen = {group: Seen() for group in SHARDS}
 
-    async def read(self, cluster: Cluster) -> None:
+    async def read(self, cluster: Path) -> None:
         """Everything, from the beginning until the bank is closed."""
         await asyncio.gather(*[self._follow(cluster, group, seen) for group, seen in self.seen.items()])
 
-    async def _follow(self, cluster: Cluster, group: str, seen: Seen) -> None:
+    async def _follow(self, cluster: Path, group: str, seen: Seen) -> None:
         async with Subscriber.connect(cluster, group=group, connect_timeout=30) as deliveries:
             async for delivery in deliveries:
                 seen.take(delivery)
