@@ -60,4 +60,4 @@ lock:  ## write requirements.lock anew from pyproject.toml
 
 clean:  ## remove .venv and what the tools leave behind
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,8 @@
 """Atomic multicast for Python: one consistent order across partitions, without a global sequencer.
 
-What is listed here is for applications; everything else may change. `docs/client.md` shows how to use it. A name is
-imported when it is first asked for, so that a protocol or a simulator does not load what a network needs.
+What is listed here is for applications; everything else may change. `docs/client.md` and `docs/replica.md` show how to
+use it. A name is imported when it is first asked for, so that a protocol or a simulator does not load what a network
+needs.
 """
 
 from importlib import import_module
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
     from braidcast.client.sync import SyncSubscriber as SyncSubscriber
     from braidcast.core.client import MessageId as MessageId
     from braidcast.core.errors import BraidcastError as BraidcastError
+    from braidcast.embedded.errors import NodeFailed as NodeFailed
+    from braidcast.embedded.errors import NotHosted as NotHosted
+    from braidcast.embedded.errors import ResultLost as ResultLost
+    from braidcast.embedded.machine import StateMachine as StateMachine
+    from braidcast.embedded.replica import Applied as Applied
+    from braidcast.embedded.replica import Replica as Replica
+    from braidcast.embedded.replicated import Replicated as Replicated
+    from braidcast.embedded.replicated import replicated as replicated
 
 __version__ = "0.1.0"
 
@@ -40,13 +49,18 @@ _HOMES = {
     "client.sync": ("SyncClient", "SyncSubscriber"),
     "core.client": ("MessageId",),
     "core.errors": ("BraidcastError",),
+    "embedded.errors": ("NodeFailed", "NotHosted", "ResultLost"),
+    "embedded.machine": ("StateMachine",),
+    "embedded.replica": ("Applied", "Replica"),
+    "embedded.replicated": ("Replicated", "replicated"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Delivery", "MessageId",
-    "MessageRefused", "NoLongerKept", "NotDelivered", "PayloadTooLarge", "Receipt", "StateUnusable", "Subscriber",
-    "SyncClient", "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__",
+    "Applied", "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Delivery", "MessageId",
+    "MessageRefused", "NoLongerKept", "NodeFailed", "NotDelivered", "NotHosted", "PayloadTooLarge", "Receipt",
+    "Replica", "Replicated", "ResultLost", "StateMachine", "StateUnusable", "Subscriber", "SyncClient",
+    "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__", "replicated",
 ]  # fmt: skip
 
 

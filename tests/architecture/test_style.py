@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "braidcast"
 TESTS = ROOT / "tests"
+EXAMPLES = ROOT / "examples"
 PROTOCOLS = SOURCE / "protocols"
 
 LINES_MAX = 500
@@ -93,7 +94,7 @@ def test_there_is_something_to_look_at() -> None:
 
 
 def test_files_beyond_500_lines_have_a_reason() -> None:
-    files = python_files(SOURCE) + python_files(TESTS)
+    files = python_files(SOURCE) + python_files(TESTS) + python_files(EXAMPLES)
     long = {name_of(path): line_count(path) for path in files if line_count(path) > LINES_MAX}
     unexplained = {name: lines for name, lines in long.items() if name not in LONG_FILES}
     assert not unexplained, f"beyond {LINES_MAX} lines: split them, or give a reason in LONG_FILES"
@@ -129,7 +130,7 @@ def test_tests_never_sleep() -> None:
 def test_nothing_is_left_to_do_in_a_comment() -> None:
     found = [
         f"{name_of(path)}:{number}"
-        for path in python_files(SOURCE)
+        for path in python_files(SOURCE) + python_files(EXAMPLES)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if re.search(r"\b(TODO|FIXME)\b", line)
     ]
@@ -139,8 +140,8 @@ def test_nothing_is_left_to_do_in_a_comment() -> None:
 def test_public_modules_have_a_docstring() -> None:
     found = [
         name_of(path)
-        for path in python_files(SOURCE)
-        if is_public(path) and not (ast.get_docstring(tree_of(path)) or "").strip()
+        for path in python_files(SOURCE) + python_files(EXAMPLES)
+        if (path.is_relative_to(EXAMPLES) or is_public(path)) and not (ast.get_docstring(tree_of(path)) or "").strip()
     ]
     assert not found, "a file opens with what it is for and its rules"
 

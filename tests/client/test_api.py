@@ -12,22 +12,31 @@ from typing import TYPE_CHECKING
 
 import braidcast
 from braidcast import (
+    Applied,
     Checkpoint,
     Client,
     Delivery,
     MessageId,
     Receipt,
+    Replica,
+    Replicated,
+    StateMachine,
     Subscriber,
     SyncClient,
     SyncSubscriber,
+    replicated,
 )
 
 NAMES = {
-    "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Delivery", "MessageId",
-    "MessageRefused", "NoLongerKept", "NotDelivered", "PayloadTooLarge", "Receipt", "StateUnusable", "Subscriber",
-    "SyncClient", "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__",
+    "Applied", "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Delivery", "MessageId",
+    "MessageRefused", "NoLongerKept", "NodeFailed", "NotDelivered", "NotHosted", "PayloadTooLarge", "Receipt",
+    "Replica", "Replicated", "ResultLost", "StateMachine", "StateUnusable", "Subscriber", "SyncClient",
+    "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__", "replicated",
 }  # fmt: skip
-HEAVY = ("pyarrow", "braidcast.simulator", "braidcast.protocols", "braidcast.cluster", "braidcast.cli.", "click")
+HEAVY = (
+    "pyarrow", "braidcast.simulator", "braidcast.protocols", "braidcast.cluster", "braidcast.embedded",
+    "braidcast.cli.", "click",
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from typing import assert_type  # mypy reads what follows, and nobody runs it
@@ -49,6 +58,53 @@ if TYPE_CHECKING:
                 assert_type(delivery.checkpoint, Checkpoint)
                 assert_type(delivery.id, MessageId)
             assert_type(await deliveries.take(), list[Delivery])
+
+    class Count:
+        count = 0
+
+        def apply(self, delivery: Delivery) -> int:
+            return len(delivery.payload)
+
+        def snapshot(self) -> bytes:
+            return b""
+
+        def restore(self, state: bytes) -> None: ...
+
+    def shard_of(name: str) -> str:
+        return name[:1]
+
+    class Stock(Replicated):
+        items: dict[str, int]
+
+        @replicated(to=lambda self, name, by=1: shard_of(name))
+        def add(self, name: str, by: int = 1) -> int:
+            return self.items[name] + by
+
+        @replicated(to=lambda self, one, two: {shard_of(one), shard_of(two)})
+        def swap(self, one: str, two: str) -> float | None:
+            assert_type(self.group, str)
+            assert_type(self.delivery, Delivery)
+            return None
+
+    async def as_state_machines_are_hosted() -> None:
+        stock, count = Stock(), Count()
+        applications: dict[str, StateMachine] = {"a": stock, "b": count}
+        async with Replica(
+            "cluster.toml", node="n1", applications=applications, timeout=None, rejoin=False, state_bytes_min=1
+        ) as replica:
+            assert_type(replica, Replica)
+            assert_type(replica.groups, tuple[str, ...])
+            applied = await replica.submit(b"", to={"a", "b"}, timeout=1)
+            assert_type(applied, Applied)
+            assert_type(applied.receipt, Receipt)
+            assert_type(await replica.barrier("a"), Receipt)
+            assert_type(replica.read("a"), StateMachine)
+            assert_type(await stock.add("chair", by=2), int)
+            assert_type(await stock.swap("chair", two="table"), dict[str, float | None])
+            await stock.add(3)  # type: ignore[arg-type]  # a name is a text
+            await stock.add("chair", times=2)  # type: ignore[call-arg]  # there is no such argument
+            assert_type(Stock.add.function(stock, "chair", 2), int)
+        Replica("cluster.toml", node="n1", applications={"a": object()})  # type: ignore[dict-item]  # no state machine
 
     def as_scripts_write_it() -> None:
         with Client.connect("cluster.toml").sync() as client:

@@ -14,7 +14,7 @@ from tests.cluster.inprocess import config_in
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.identity import open_identity
 from braidcast.cluster.log import Log
-from braidcast.cluster.serve import serve
+from braidcast.cluster.serve import open_node, serve
 from braidcast.core.errors import BraidcastError
 
 
@@ -62,3 +62,23 @@ def test_address_in_use_and_log_in_use_are_refused(tmp_path: Path) -> None:
     log = Log.open(config.nodes["n2"].data / "log")
     log.close()
     assert "has no identity.json but holds log" in refusal(config, "n2")
+
+
+def test_node_that_cannot_read_its_journal_lets_go_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process that goes on, somebody else may want to open it."""
+    config, closed, close = config_in(tmp_path), list[str](), Log.close
+
+    def note_and_close(log: Log) -> None:
+        closed.append(log.id)
+        close(log)
+
+    monkeypatch.setattr(Log, "close", note_and_close)
+    journal = config.journal_folder("n1", "g0")
+    journal.mkdir(parents=True)
+    open_identity(config.nodes["n1"].data.with_name("other"), config.name, config.fingerprint, "n1").path.rename(
+        config.nodes["n1"].data / "identity.json"
+    )
+    (journal / "nonsense.journal").touch()
+    with pytest.raises(BraidcastError, match="is not of this journal"):
+        open_node(config, "n1")
+    assert len(closed) == 1

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+from tests.docs.examples import run_all
 from tests.docs.fences import blocks
 
 import braidcast
@@ -24,6 +23,7 @@ from braidcast.trials.faulty_cluster import READY_S
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+OF_REPLICAS = (ROOT / "docs" / "replica.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -37,20 +37,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     cluster.stop_all()
 
 
-async def run_all(codes: list[str], names: dict[str, Any]) -> None:
+async def run_ready(codes: list[str], names: dict[str, Any]) -> None:
     await (await link_to(CLUSTER_FILE, READY_S)).close()
-    for code in codes:
-        compiled = compile(code, "docs/client.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        assert isinstance(compiled, CodeType)
-        result = FunctionType(compiled, names)()
-        if result is not None:
-            await result
+    await run_all(codes, names, "docs/client.md")
 
 
 def test_examples_run_one_after_the_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {}
-    asyncio.run(run_all(blocks(TEXT, "python"), names))
+    asyncio.run(run_ready(blocks(TEXT, "python"), names))
     assert names["first"].payload == b"sell one chair"
     assert len(names["receipts"]) == 5000
     assert names["db"].execute("select count(*) from effects").fetchone() == (100,)
@@ -60,11 +55,11 @@ def test_examples_run_one_after_the_other(folder: Path, monkeypatch: pytest.Monk
 def test_client_of_the_readme_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (code,) = [block for block in blocks(README, "python") if "Client.connect" in block]
-    asyncio.run(run_all([code], {}))
+    asyncio.run(run_ready([code], {}))
 
 
 def test_every_error_and_every_option_is_explained() -> None:
     errors = [name for name in braidcast.__all__ if isinstance(getattr(braidcast, name), type)
               and issubclass(getattr(braidcast, name), Exception)]  # fmt: skip
-    missing = [name for name in (*errors, *ClientOptions.__dataclass_fields__) if f"`{name}`" not in TEXT]
+    missing = [name for name in (*errors, *ClientOptions.__dataclass_fields__) if f"`{name}`" not in TEXT + OF_REPLICAS]
     assert missing == []

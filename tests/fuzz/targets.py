@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -19,6 +20,7 @@ from tests.fuzz.stage import NodeStage
 from tests.virtual_loop import VirtualLoop
 
 from braidcast.client.link import TO_CLIENT, TO_NODE
+from braidcast.client.subscriber import Checkpoint, Delivery
 from braidcast.cluster.durability import RecordCodec
 from braidcast.cluster.journal import Journal, SnapshotState
 from braidcast.cluster.journal_segments import JournalError
@@ -27,6 +29,10 @@ from braidcast.cluster.segments import frame as log_frame
 from braidcast.core.application import Delivered
 from braidcast.core.client import MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
+from braidcast.embedded.errors import StateMachineFailed
+from braidcast.embedded.hosting import Hosted, Surroundings
+from braidcast.embedded.replicated import Replicated, replicated
+from braidcast.embedded.results import Results
 from braidcast.wire.codec import Codec, Undecodable
 from braidcast.wire.frames import HEADER_BYTES, FrameError, FrameReader, frame
 from braidcast.wire.handshake import HANDSHAKE, ClientHello, Hello, TurnedAway
@@ -189,6 +195,65 @@ def snapshot_seeds() -> list[bytes]:
     return [journal.state(1 << 20)]
 
 
+# -- state machines --------------------------------------------------------------------------------------------------
+
+
+class Counts(Replicated):
+    """A state machine that never refuses by itself."""
+
+    count: dict[str, int]
+
+    def __init__(self) -> None:
+        self.count = {}
+
+    @replicated(to=lambda self, name, by=1: "g0")
+    def add(self, name: str, by: int = 1) -> int:
+        self.count[name] = by
+        return by
+
+
+def call_run(data: bytes) -> int:
+    """A message to a state machine, from whoever may send to its group."""
+    counts = Counts()
+    try:
+        counts.apply(Delivery(data, 1, 0, "g0", frozenset({"g0"}), 1, MessageId(9, 1, 1), Checkpoint(1)))
+    except BraidcastError:
+        return 1
+    Counts().restore(counts.snapshot())
+    return 0
+
+
+def call_seeds() -> list[bytes]:
+    """Calls."""
+    return [Counts.add.payload(Counts(), "chair", 3), Counts.add.payload(Counts(), "")]
+
+
+def hosted() -> Hosted:
+    """A state machine on a journal in memory."""
+    around = Surroundings({0: "g0", 1: "g1"}, Results(1), ThreadPoolExecutor(1), lambda why: None, 1 << 40)
+    return Hosted("g0", Counts(), Journal(None, 4096), None, around)
+
+
+def hosted_run(data: bytes) -> int:
+    """A state machine that takes over another one's state."""
+    made = hosted()
+    try:
+        made.restore(LAST_GTS, data)
+    except (JournalError, StateMachineFailed):
+        return 1
+    hosted().restore(LAST_GTS, made.state(1 << 20))
+    return 0
+
+
+def hosted_seeds() -> list[bytes]:
+    """A state machine and its journal."""
+    made = hosted()
+    for number in range(1, 6):
+        payload = Counts.add.payload(Counts(), f"chair{number}", number)
+        made.append(Delivered(Multicast(MessageId(9, 1, number), (0, 1), payload), number << 38))
+    return [made.state(1 << 20)]
+
+
 # -- live -------------------------------------------------------------------------------------------------------------
 
 SIDES = tuple([(life, delivery) for delivery in DELIVERY for life in ("n1.1", "n2.1", "n3.1", "n1.2")])
@@ -246,6 +311,8 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "handshake": lambda: Target("handshake", handshake_run, handshake_seeds, mutate_one),
     "records": lambda: Target("records", records_run(), records_seeds, mutate_one),
     "snapshot": lambda: Target("snapshot", snapshot_run, snapshot_seeds, mutate_one),
+    "call": lambda: Target("call", call_run, call_seeds, mutate_one),
+    "hosted": lambda: Target("hosted", hosted_run, hosted_seeds, mutate_one),
     "client": lambda: Target("client", client_run, client_seeds, mutate_script),
     "node": lambda: Target("node", node_run, node_seeds, mutate_script),
 }

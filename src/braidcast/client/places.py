@@ -19,9 +19,6 @@ from braidcast.core.topology import Pid
 from braidcast.settings import CLUSTER_FILE
 from braidcast.settings.toml_lines import Reading, Text, parse_address, parse_name, read_text
 
-Cluster = str | os.PathLike[str] | Iterable[str]
-"""A file, a directory, addresses in one text with commas between, or a list of addresses."""
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -30,6 +27,10 @@ class Place:
     addresses: tuple[str, ...]
     name: str = ""
     """Empty: any."""
+
+
+Cluster = str | os.PathLike[str] | Iterable[str] | Place
+"""A file, a directory, addresses in one text with commas between, or a list of addresses; or what they name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class NodeSection:
 
 def place_of(cluster: Cluster) -> Place:
     """What `cluster` names; nothing is looked up on the network."""
+    if isinstance(cluster, Place):
+        return cluster
     if isinstance(cluster, str | os.PathLike):
         path = Path(cluster)
         if path.is_dir():

@@ -10,6 +10,7 @@ Every message comes exactly once after `after`, through failures of replicas and
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +21,7 @@ from braidcast.client.places import Cluster, link_to
 from braidcast.core.client import MessageId
 from braidcast.core.errors import BraidcastError
 from braidcast.core.timestamps import Timestamp
-from braidcast.core.topology import Pid
+from braidcast.core.topology import Group, Pid
 from braidcast.wire.batches import messages_of
 from braidcast.wire.service import JournalEntry
 
@@ -150,11 +151,17 @@ class Subscriber:
 
     def _unpack(self, entry: JournalEntry) -> None:
         begun, self._read = self._read, Checkpoint(entry.gts)
-        messages = [(part, payload) for part, payload in messages_of(entry) if part >= begun.messages]
-        destinations = frozenset([self._names[group] for group in entry.dest])
-        for part, payload in messages:
-            is_last = part == messages[-1][0]
-            checkpoint = Checkpoint(entry.gts) if is_last else Checkpoint(begun.timestamp, part + 1)
-            self._ready.append(
-                Delivery(payload, entry.gts, part, self.group, destinations, entry.index, entry.id, checkpoint)
-            )
+        self._ready += deliveries_of(entry, begun, self.group, self._names)
+
+
+def deliveries_of(entry: JournalEntry, after: Checkpoint, group: str, names: Mapping[Group, str]) -> list[Delivery]:
+    """The messages of the entry that follows a checkpoint, or of the one that it is in the middle of."""
+    messages = [(part, payload) for part, payload in messages_of(entry) if part >= after.messages]
+    destinations = frozenset([names[number] for number in entry.dest])
+    return [
+        Delivery(
+            payload, entry.gts, part, group, destinations, entry.index, entry.id,
+            Checkpoint(entry.gts) if part == messages[-1][0] else Checkpoint(after.timestamp, part + 1),
+        )
+        for part, payload in messages
+    ]  # fmt: skip

@@ -5,6 +5,7 @@
    durable. After a crash the process delivers again what is above, so a torn end is cut off without a word; but not
    before something is written, so that whoever looks at a journal, or refuses to go on with it, leaves it as it is.
 3. What is oldest goes when the journal is too large: whoever asks for it is told (`Compacted`), never given less.
+   Only what an application on top of it would need after a restart stays (`wanted_after`).
 4. What cannot be written for want of room or of a file to open is kept in memory and written later (`lack`); whoever
    drives it then stops.
 5. A snapshot replaces the files so that a crash at any point leaves the beginning of some journal, which the process
@@ -29,7 +30,7 @@ from braidcast.cluster.journal_segments import STAGED_SUFFIX, SUFFIX, JournalErr
 from braidcast.cluster.lacking import FILES, lack_of
 from braidcast.core.application import Delivered
 from braidcast.core.errors import BraidcastError
-from braidcast.core.timestamps import Timestamp
+from braidcast.core.timestamps import CLOCK_MAX, GROUP_BITS, Timestamp
 from braidcast.wire.codec import UNREADABLE
 from braidcast.wire.service import JournalEntry
 
@@ -85,6 +86,8 @@ class Journal:
         """The files are those of before a snapshot, of which nothing is written yet."""
         self.lack = ""
         """What that waits for which is not written."""
+        self.wanted_after: Timestamp = CLOCK_MAX << GROUP_BITS
+        """What is above stays, however large the journal: an application would need it after a restart."""
         self.unsynced = False
         self.torn = ""
         """Where the last file has an end that cannot be read, in words."""
@@ -233,6 +236,11 @@ class Journal:
 
     def restore(self, gts: Timestamp, state: bytes) -> None:
         """Become the journal whose state this is; durable some time later, as deliveries are."""
+        self.take_over(gts, state)
+        self.write()
+
+    def take_over(self, gts: Timestamp, state: bytes) -> None:
+        """The same, but nothing is written yet."""
         snapshot = _read_snapshot(gts, state)
         self.tail, self.tail_bytes = deque(), 0
         self.oldest, self.after = snapshot.oldest, snapshot.after
@@ -242,7 +250,6 @@ class Journal:
         self.next, self.last_gts = snapshot.next, gts
         if self.folder is not None:
             self.unwritten, self.replaces, self.unsynced = snapshot.entries, True, False
-            self.write()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -265,6 +272,8 @@ class Journal:
         self.close()
         self.segments.append(segment)
         while len(self.segments) > 1 and sum(s.size for s in self.segments[1:]) > self.bytes_max:
+            if self.segments[1].after > self.wanted_after:
+                break
             gone = self.segments.pop(0)  # first, as it may be gone when its removal fails
             self.oldest, self.after = self.segments[0].first, self.segments[0].after
             gone.remove()

@@ -28,6 +28,7 @@ from typing import Any
 
 from braidcast import __version__
 from braidcast.cluster.admission import Admission
+from braidcast.cluster.application import Host, plain
 from braidcast.cluster.clients import Clients
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.door import Door
@@ -72,9 +73,8 @@ class Route:
 class Node:
     """One node of a cluster."""
 
-    def __init__(self, config: ClusterConfig, identity: Identity, wal: Log | None) -> None:
-        self.config, self.identity = config, identity
-        self.name = identity.node
+    def __init__(self, config: ClusterConfig, identity: Identity, wal: Log | None, host: Host = plain) -> None:
+        self.config, self.identity, self.name = config, identity, identity.node
         self.recorder: NodeRecorder | None = None
         if config.history is not None:
             self.recorder = NodeRecorder(config, self.name, identity.incarnation, __version__)
@@ -101,7 +101,7 @@ class Node:
         self.failure: asyncio.Future[str] | None = None
         self.began = time.monotonic()
         for pid in config.pids_of(self.name):
-            self._host(pid)
+            self._host(pid, host)
         some = next(iter(self.replicas.values())).process
         protocol_kinds = [kind for kind in some.inputs if kind not in (*self.protocol.timers, *FROM_DRIVER)]
         self.from_peers = Codec((*protocol_kinds, TurnedAway))
@@ -112,14 +112,14 @@ class Node:
         if wal is not None:
             self.durability = Durability(wal, some.replays, config.limits.checkpoint_bytes_min, self.fail)
 
-    def _host(self, pid: Pid) -> None:
+    def _host(self, pid: Pid, host: Host) -> None:
         group = self.topology.group_of[pid]
-        on_disk = self.config.durability == "disk"
-        folder = self.config.journal_folder(self.name, self.config.group_name(group)) if on_disk else None
+        name = self.config.group_name(group)
+        folder = self.config.journal_folder(self.name, name) if self.config.durability == "disk" else None
         journal = Journal(folder, self.config.limits.journal_bytes_max)
         replica = Replica(
             pid, group, lambda out: self.protocol.make(out, self.topology, self.config.options), journal,
-            self._on_timer, None if self.recorder is None else self.recorder.noter,
+            host(name, journal), self._on_timer, None if self.recorder is None else self.recorder.noter,
         )  # fmt: skip
         self.replicas[pid] = self.by_group[group] = replica
 
@@ -309,8 +309,8 @@ class Node:
         lack = "" if self.recorder is None or self.recorder.write() else ROOM
         for replica in self.replicas.values():
             if not lack:
-                replica.journal.write()
-                lack = replica.journal.lack
+                replica.application.write()
+                lack = replica.application.lack
         if bool(lack) != bool(self.lack):
             log.warning(f"{lack}: nothing goes on until the journals and the history can be written"
                         if lack else "the journals and the history are written again: going on")  # fmt: skip
@@ -387,25 +387,25 @@ class Node:
             replica.step(sender, message)
 
     def _deliver(self, replica: Replica, delivered: list[Any]) -> None:
-        journal, recorder = replica.journal, self.recorder
+        application, recorder = replica.application, self.recorder
         for delivery in delivered:
             match delivery:
                 case Delivered():
-                    if not journal.append(delivery):
+                    if not application.append(delivery):
                         continue  # after a restart: it is here already
                 case SnapshotWanted(gts=gts):
-                    state = journal.state(self.snapshot_bytes_max)
+                    state = application.state(self.snapshot_bytes_max)
                     self.local.append((replica.pid, replica, Snapshot(gts, state)))
                 case Restored(gts=gts, state=state):
                     try:
-                        journal.restore(gts, state)
+                        application.restore(gts, state)
                     except JournalError as error:  # another version's: what follows it must not be built on nothing
                         self.refuse("snapshot that cannot be read")
                         return self.fail(str(error))
             if recorder is not None:
                 recorder.delivered(replica, delivery)
         if recorder is None or recorder.write():  # before the journal: what that holds after a crash is recorded
-            journal.write()
+            application.write()
 
     def _flush(self) -> None:
         """One frame for each peer and each client, or as few as hold it."""

@@ -1,4 +1,4 @@
-"""One process of the topology inside a node: its timers, its journal, and what it put out."""
+"""One process of the topology inside a node: its timers, its application, and what it put out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import random
 from typing import Any
 
+from braidcast.cluster.application import Application
 from braidcast.cluster.journal import Journal
 from braidcast.cluster.journal_segments import JournalError
 from braidcast.core.process import APPLIED_WITH_RECORDS, Outbox, Process
@@ -24,10 +25,12 @@ class Replica:
         group: Group,
         make: Callable[[Outbox], Process],
         journal: Journal,
+        application: Application,
         on_timer: Callable[[Replica, Any], None],
         noter: Callable[[Replica], Callable[[Any], None]] | None = None,
     ) -> None:
-        self.pid, self.group, self.journal, self.on_timer = pid, group, journal, on_timer
+        self.pid, self.group, self.on_timer = pid, group, on_timer
+        self.journal, self.application = journal, application
         self.out = Outbox(pid)
         if noter is not None:
             self.out.note = noter(self)
@@ -95,4 +98,4 @@ class Replica:
         for handle in self.timers.values():
             handle.cancel()
         self.timers.clear()
-        self.journal.close()
+        self.application.close()

@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 
+from braidcast.cluster.application import Host, plain
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.data import locked, open_data
 from braidcast.cluster.node import Node
@@ -28,15 +29,20 @@ def serve(config: ClusterConfig, name: str, *, rejoin: bool = False) -> None:
     """Run a node until it is told to stop; raises if it cannot go on."""
     node_config = config.node(name)
     if rejoin:
-        _check_rejoin(config, name)
+        check_rejoin(config, name)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
     )
     with locked(node_config.data, name):
-        _serve_locked(config, name, rejoin)
+        node = open_node(config, name, rejoin=rejoin)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(OBJECTS_PER_COLLECTION, 50, 100)
+        run(_serve(node))
 
 
-def _serve_locked(config: ClusterConfig, name: str, rejoin: bool) -> None:
+def open_node(config: ClusterConfig, name: str, *, rejoin: bool = False, host: Host = plain) -> Node:
+    """A node with its data, whose directory is locked."""
     identity, wal = open_data(config, name, rejoin=rejoin)
     if wal is None and identity.incarnation > 1 and not rejoin:
         raise NodeFailed(
@@ -46,14 +52,16 @@ def _serve_locked(config: ClusterConfig, name: str, rejoin: bool) -> None:
         )
     if wal is not None and wal.torn_bytes:
         log.warning("cut off %d bytes of a commit that was not finished when the power went", wal.torn_bytes)
-    node = Node(config, identity, wal)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(OBJECTS_PER_COLLECTION, 50, 100)
-    run(_serve(node))
+    try:
+        return Node(config, identity, wal, host)
+    except BaseException:
+        if wal is not None:
+            wal.close()
+        raise
 
 
-def _check_rejoin(config: ClusterConfig, name: str) -> None:
+def check_rejoin(config: ClusterConfig, name: str) -> None:
+    """Fail unless others can restore what a node lost."""
     if not config.protocol.rejoins:
         raise NodeFailed(f"{config.protocol.name} cannot take back a member that lost its disk")
     for pid in config.pids_of(name):

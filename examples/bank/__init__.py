@@ -1,0 +1,1 @@
+"""A bank over several groups of accounts. See README.md."""

@@ -1,0 +1,1 @@
+"""A key-value store over several groups of keys. See README.md."""
