@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from braidcast.client.errors import MessageRefused as MessageRefused
     from braidcast.client.errors import NoLongerKept as NoLongerKept
     from braidcast.client.errors import NotDelivered as NotDelivered
+    from braidcast.client.errors import NotPermitted as NotPermitted
     from braidcast.client.errors import PayloadTooLarge as PayloadTooLarge
     from braidcast.client.errors import StateUnusable as StateUnusable
     from braidcast.client.errors import TimedOut as TimedOut
@@ -26,27 +27,29 @@ if TYPE_CHECKING:
     from braidcast.client.sync import SyncSubscriber as SyncSubscriber
     from braidcast.core.client import MessageId as MessageId
     from braidcast.core.errors import BraidcastError as BraidcastError
+    from braidcast.settings.tls import Credentials as Credentials
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "client.client": ("Client",),
     "client.errors": (
-        "ClientClosed", "ClusterUnreachable", "MessageRefused", "NoLongerKept", "NotDelivered", "PayloadTooLarge",
-        "StateUnusable", "TimedOut", "UnknownGroup",
+        "ClientClosed", "ClusterUnreachable", "MessageRefused", "NoLongerKept", "NotDelivered", "NotPermitted",
+        "PayloadTooLarge", "StateUnusable", "TimedOut", "UnknownGroup",
     ),
     "client.sender": ("Receipt",),
     "client.subscriber": ("Checkpoint", "Delivery", "Subscriber"),
     "client.sync": ("SyncClient", "SyncSubscriber"),
     "core.client": ("MessageId",),
     "core.errors": ("BraidcastError",),
+    "settings.tls": ("Credentials",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Delivery", "MessageId",
-    "MessageRefused", "NoLongerKept", "NotDelivered", "PayloadTooLarge", "Receipt", "StateUnusable", "Subscriber",
-    "SyncClient", "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__",
+    "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Credentials", "Delivery",
+    "MessageId", "MessageRefused", "NoLongerKept", "NotDelivered", "NotPermitted", "PayloadTooLarge", "Receipt",
+    "StateUnusable", "Subscriber", "SyncClient", "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__",
 ]  # fmt: skip
 
 

@@ -23,11 +23,14 @@ from braidcast import (
 )
 
 NAMES = {
-    "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Delivery", "MessageId",
-    "MessageRefused", "NoLongerKept", "NotDelivered", "PayloadTooLarge", "Receipt", "StateUnusable", "Subscriber",
-    "SyncClient", "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__",
+    "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Credentials", "Delivery",
+    "MessageId", "MessageRefused", "NoLongerKept", "NotDelivered", "NotPermitted", "PayloadTooLarge", "Receipt",
+    "StateUnusable", "Subscriber", "SyncClient", "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__",
 }  # fmt: skip
-HEAVY = ("pyarrow", "braidcast.simulator", "braidcast.protocols", "braidcast.cluster", "braidcast.cli.", "click")
+HEAVY = (
+    "pyarrow", "braidcast.simulator", "braidcast.protocols", "braidcast.cluster", "braidcast.cli.", "click",
+    "cryptography",
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from typing import assert_type  # mypy reads what follows, and nobody runs it

@@ -18,6 +18,7 @@ from braidcast.cli.arguments import json_argument, options_argument, print_json,
 from braidcast.cli.progress import Progress
 from braidcast.cli.registry import WHITEBOX, protocol_named
 from braidcast.cli.stopping import stops_when_told
+from braidcast.cluster.authority import certify_cluster
 from braidcast.cluster.config import ClusterConfig, Layout, load_config
 from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import free_ports
@@ -88,12 +89,13 @@ def core(messages: int, rounds: int, pairs: tuple[str, ...], as_json: bool) -> N
 @click.option("--layout", type=click.Choice(["spread", "colocated"]), default="spread", show_default=True,
               help="Nine processes, or three with a replica of every group.")  # fmt: skip
 @click.option("--history", is_flag=True, help="With histories on.")
+@click.option("--tls", is_flag=True, help="With TLS on.")
 @click.option("--seconds", type=click.FloatRange(min=0.5), default=5.0, show_default=True, help="How long to measure.")
 @options_argument
 @json_argument
 def of_cluster(
     destinations: int, outstanding: int, batch: int, payload_bytes: int, durability: str, layout: Layout, history: bool,
-    seconds: float, pairs: tuple[str, ...], as_json: bool,
+    tls: bool, seconds: float, pairs: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Three groups of three as real processes on this machine, loaded by one client.
 
@@ -109,7 +111,7 @@ def of_cluster(
         settings["cluster"]["history"] = "history"
     if pairs:
         settings["cluster.options"] = dict(split_pairs(pairs))
-    with stops_when_told(), throwaway_cluster(layout, settings) as config:
+    with stops_when_told(), throwaway_cluster(layout, settings, tls=tls) as config:
         load = ClusterLoad(destinations, outstanding, batch, payload_bytes, seconds)
         _show(measure_cluster(config, load), as_json)
 
@@ -164,14 +166,21 @@ def failover(rounds: int, rate: float, as_json: bool) -> None:
 
 
 @contextmanager
-def throwaway_cluster(layout: Layout, settings: dict[str, dict[str, str | int]]) -> Iterator[ClusterConfig]:
+def throwaway_cluster(
+    layout: Layout, settings: dict[str, dict[str, str | int]], *, tls: bool = False
+) -> Iterator[ClusterConfig]:
     """The configuration of three groups of three in a directory that goes afterwards."""
     folder = Path(mkdtemp(prefix="braidcast-bench-"))
     ports = free_ports(GROUPS * REPLICAS if layout == "spread" else REPLICAS)
-    text = render_local(WHITEBOX.name, ports, groups=GROUPS, replicas=REPLICAS, layout=layout, settings=settings)
+    text = render_local(
+        WHITEBOX.name, ports, groups=GROUPS, replicas=REPLICAS, layout=layout, tls=tls, settings=settings
+    )
     try:
         (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
-        yield load_config(folder / CLUSTER_FILE, protocol_named)
+        config = load_config(folder / CLUSTER_FILE, protocol_named)
+        if tls:
+            certify_cluster(config)
+        yield config
     finally:
         rmtree(folder)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from random import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from braidcast.client.errors import ClusterUnreachable
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
@@ -27,6 +27,11 @@ from braidcast.wire.handshake import (
     Welcome,
 )
 from braidcast.wire.service import FROM_CLIENTS, TO_CLIENTS
+from braidcast.wire.subject import Subject
+from braidcast.wire.tls import TlsEnd
+
+if TYPE_CHECKING:
+    from braidcast.wire.certificates import Certificates
 
 TO_CLIENT = Codec((Reply, Redirect, Refused, *TO_CLIENTS))
 TO_NODE = Codec((Multicast, *FROM_CLIENTS))
@@ -56,8 +61,12 @@ Listener = Callable[[Line, Pid, Any], None]
 class Link:
     """A client's way to the nodes."""
 
-    def __init__(self, addresses: Sequence[str], client: Pid, cluster: str = "") -> None:
+    def __init__(
+        self, addresses: Sequence[str], client: Pid, cluster: str = "", certificates: Certificates | None = None
+    ) -> None:
         self.addresses, self.client, self.cluster = list(addresses), client, cluster
+        self.certificates = certificates
+        """Loaded; None without TLS."""
         self.lines: dict[str, Line] = {}
         self.line_of: dict[Pid, Line] = {}
         self.groups: dict[str, Group] = {}
@@ -87,8 +96,10 @@ class Link:
             self._use(connection, first)
             break
         else:
-            why = f"no node answers ({'; '.join(troubles)}): are the nodes running?"
-            raise ClusterUnreachable(why, is_final=is_final)
+            said = "; ".join(troubles)
+            if is_final:
+                raise ClusterUnreachable(f"no node lets this client in ({said})", is_final=True)
+            raise ClusterUnreachable(f"no node answers ({said}): are the nodes running?")
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep(line)) for line in self.lines.values()]
         self._tasks.append(loop.create_task(self._pulse()))
@@ -211,7 +222,7 @@ class Link:
                 answer.set_exception(ConnectionError(why))
 
         limits = ConnectionLimits(HANDSHAKE_BYTES_MAX, BUFFER_BYTES_MAX)
-        connection = Connection(limits, on_body, on_end)
+        connection = Connection(limits, on_body, on_end, tls=self._tls_to(line))
         host, port = _host_and_port(line.node.address)
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -226,6 +237,9 @@ class Link:
             connection.end("no handshake")
             raise
         if isinstance(said, Welcome):
+            if connection.subject not in (None, Subject("node", said.node)):
+                connection.end("another node")
+                raise ClusterUnreachable(f"{connection.subject} calls itself node {said.node}")
             if self.welcome is not None and (said.fingerprint, said.node) != (self.welcome.fingerprint, line.node.name):
                 connection.end("another node")
                 raise ClusterUnreachable(f"node {said.node} of cluster {said.cluster} answers in its place")
@@ -235,6 +249,12 @@ class Link:
         if isinstance(said, TurnedAway):
             raise ClusterUnreachable(said.why, is_final=said.final)
         raise ClusterUnreachable("what answers is no node of braidcast")
+
+    def _tls_to(self, line: Line) -> TlsEnd | None:
+        if self.certificates is None:
+            return None
+        self.certificates.look()  # one who lives for long has had new ones since
+        return self.certificates.dial(line.node.name)
 
     def _use(self, connection: Connection, line: Line) -> None:
         line.connection = connection
