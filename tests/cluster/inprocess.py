@@ -10,7 +10,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -162,7 +162,7 @@ def config_in(
     limits: dict[str, str | int] | None = None,
     timing: dict[str, str | int] | None = None,
     tls: bool = False,
-    clients: dict[str, dict[str, int | Sequence[str]]] | None = None,
+    clients: Mapping[str, Mapping[str, int | Sequence[str]]] | None = None,
 ) -> ClusterConfig:
     """A cluster in a folder; with TLS, certificates for its nodes and `clients`, whose rights are given, are made."""
     count = groups * replicas if layout == "spread" else replicas
