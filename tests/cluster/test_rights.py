@@ -1,4 +1,4 @@
-"""Every right, cell by cell: what is asked for, whether it is granted, whether the group exists, with and without TLS."""
+"""Every right, cell by cell: what is asked for, whether it is granted, whether there is the group, TLS or none."""
 
 from __future__ import annotations
 
