@@ -141,7 +141,8 @@ def _certificates(
 def _loaded(credentials: Credentials, me: Subject | None = None) -> Certificates:
     from braidcast.wire.certificates import Certificates, CertificatesUnusable  # few need it, and it takes a while
 
-    made = Certificates(credentials, me)
+    files = Credentials(Path(credentials.authority), Path(credentials.certificate), Path(credentials.key))
+    made = Certificates(files, me)
     try:
         made.load()
     except CertificatesUnusable as error:
