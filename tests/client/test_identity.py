@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.certificates import credentials, sign
-from tests.cluster.inprocess import Nodes, config_in, nodes_of, run
+from tests.certificates import certificates, credentials, sign
+from tests.cluster.inprocess import ANY, Nodes, config_in, nodes_of, run
 
 from braidcast import Client, ClusterUnreachable, MessageRefused, NotPermitted, StateUnusable, Subscriber
 from braidcast.client.places import place_of
 from braidcast.client.status import statuses
 from braidcast.cluster.authority import certify
 from braidcast.cluster.config_text import render_local
+from braidcast.wire.connection import Connection
+from braidcast.wire.handshake import HANDSHAKE, GroupInfo, NodeInfo, Welcome
 from braidcast.wire.subject import is_id_of
 
 RIGHTS: dict[str, Any] = {"alice": {"send": ["g0"], "read": ["g0"]}, "bob": {"send": ["g0", "g1"]}}
@@ -156,5 +159,29 @@ def test_state_is_that_of_one_client(tmp_path: Path) -> None:
             with pytest.raises(StateUnusable, match="is not the state of client bob"):
                 async with Client.connect(file, identity="bob", state=state):
                     pass
+
+    run(work())
+
+
+def test_node_that_calls_itself_another_is_not_talked_to(tmp_path: Path) -> None:
+    """Any node of the cluster may answer at an address; but then it is the one that its certificate names."""
+
+    async def work() -> None:
+        certify(tmp_path, ["n1", "n2"], ["alice"])
+
+        def on_body(connection: Connection, body: bytes) -> None:
+            nodes = (NodeInfo("n1", "127.0.0.1:1", (0,)),)
+            welcome = Welcome("shop", "f", "n1", (GroupInfo("g0", 0, (0,)),), nodes, 1 << 20, 1 << 10)
+            connection.send(HANDSHAKE.encode(welcome))
+
+        def accept() -> Connection:
+            return Connection(ANY, on_body, lambda *_: None, tls=certificates(tmp_path, "node-n2").accept())
+
+        server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(ClusterUnreachable, match="node n2 calls itself node n1"):
+            async with Client.connect(address, identity=credentials(tmp_path, "client-alice"), connect_timeout=0):
+                pass
+        server.close()
 
     run(work())
