@@ -179,9 +179,11 @@ def test_node_that_calls_itself_another_is_not_talked_to(tmp_path: Path) -> None
 
         server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        with pytest.raises(ClusterUnreachable, match="node n2 calls itself node n1"):
-            async with Client.connect(address, identity=credentials(tmp_path, "client-alice"), connect_timeout=0):
-                pass
-        server.close()
+        try:
+            with pytest.raises(ClusterUnreachable, match="node n2 calls itself node n1"):
+                async with Client.connect(address, identity=credentials(tmp_path, "client-alice"), connect_timeout=0):
+                    pass
+        finally:
+            server.close()
 
     run(work())

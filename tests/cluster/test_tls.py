@@ -16,6 +16,7 @@ from tests.certificates import certificates, credentials, dialling, sign
 from tests.cluster.inprocess import ANY, Line, Nodes, config_in, nodes_of, run, until
 from tests.fuzz.stage import too_long
 
+from braidcast.client.places import Place, link_to
 from braidcast.cluster.authority import certify
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.node import Node
@@ -301,11 +302,38 @@ def test_node_dials_nobody_but_the_node_it_means(tmp_path: Path) -> None:
                 return Connection(ANY, lambda _, body: heard.append(body), lambda *_: None, tls=tls)
 
             server = await asyncio.get_running_loop().create_server(accept, there.host, there.port)
-            peer = nodes["n1"].peers.all["n2"]
-            await until(lambda: "has the certificate of node n3, not of node n2" in peer.trouble, "the refusal")
-            assert nodes["n1"].refused["certificate of another of a peer"] >= 1
-            assert heard == []
-            server.close()
+            try:
+                peer = nodes["n1"].peers.all["n2"]
+                await until(lambda: "has the certificate of node n3, not of node n2" in peer.trouble, "the refusal")
+                assert nodes["n1"].refused["certificate of another of a peer"] >= 1
+                link = await link_to(place_with(config, "client-admin"), 1)
+                await until(lambda: "node n3, not of node n2" in link.lines["n2"].trouble, "the same at a client")
+                await link.close()
+                assert heard == []
+            finally:
+                server.close()
+
+    run(work())
+
+
+def place_with(config: ClusterConfig, stem: str) -> Place:
+    return Place((config.nodes["n1"].address,), "", certificates(certs(config), stem))
+
+
+def test_client_that_lives_on_takes_new_certificates_when_it_connects_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with guarded(tmp_path) as (nodes, _):
+            place = place_with(nodes.config, "client-alice")
+            link = await link_to(place, 1)
+            assert place.certificates is not None
+            before = place.certificates.until
+            sign(certs(nodes.config), "client-alice", "braidcast:client:alice", valid_days=(-1, 3))
+            (line,) = link.lines.values()
+            assert line.connection is not None
+            line.connection.end("cut")
+            await until(lambda: line.connection is not None, "another connection")
+            assert place.certificates.until != before
+            await link.close()
 
     run(work())
 
