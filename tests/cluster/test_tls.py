@@ -390,7 +390,7 @@ def test_new_certificates_are_used_without_a_restart_and_broken_ones_are_not(tmp
             (await Good.at(nodes)).line.end()  # newcomers still get in
             mine.key.write_text(key)
             await until(lambda: not nodes.status("n1")["tls"]["trouble"], "the end of it")
-            sign(folder, "node-n1", "braidcast:node:n1", valid_days=(-1, 3))
+            sign(folder, "node-n1", "braidcast:node:n1", valid_days=(-1, 30))
             await until(lambda: until_of(node) != before, "the new certificate")
             newcomer = await Good.at(nodes)
             await newcomer.goes_on()

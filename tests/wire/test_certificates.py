@@ -111,6 +111,16 @@ def test_new_files_are_taken_when_they_are_sound_and_the_old_ones_stay_in_use_ot
     assert one.subject == Subject("node", "n1")
 
 
+@pytest.mark.parametrize(("days", "soon"), [(13, True), (15, False)])
+def test_certificate_that_expires_soon_is_complained_of(folder: Path, days: int, soon: bool) -> None:
+    sign(folder, "node-n1", "braidcast:node:n1", valid_days=(-1, days))
+    found = certificates(folder, "node-n1")
+    assert found.complaint.startswith("the certificate expires at ") == soon
+    (folder / "node-n1.key").unlink()
+    found.look()
+    assert found.complaint == found.trouble != ""
+
+
 def test_files_that_vanish_are_trouble_until_they_are_back(folder: Path) -> None:
     found = certificates(folder, "client-alice")
     key = folder / "client-alice.key"

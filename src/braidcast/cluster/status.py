@@ -39,7 +39,7 @@ def status_of(node: Node) -> dict[str, Any]:
             for peer in node.peers.all.values()
         ],
         "tls": None if (tls := node.peers.tls) is None else {
-            "until": tls.until.isoformat() if tls.until is not None else None, "trouble": tls.trouble,
+            "until": tls.until.isoformat() if tls.until is not None else None, "trouble": tls.complaint,
         },
         "clients": len(node.clients),
         "reads_clients": node.clients.admits,

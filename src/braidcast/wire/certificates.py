@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
@@ -17,6 +17,8 @@ from braidcast.core.errors import BraidcastError
 from braidcast.settings.tls import Credentials
 from braidcast.wire.subject import Subject, subject_in
 from braidcast.wire.tls import TlsEnd, TlsFailed
+
+EXPIRES_SOON = timedelta(days=14)
 
 
 class CertificatesUnusable(BraidcastError):
@@ -61,6 +63,13 @@ class Certificates:
             self.trouble = str(error)
             return f"the new certificates are not taken, the old ones stay in use: {error}"
         return f"new certificates are in use, until {self.until:%Y-%m-%d}"
+
+    @property
+    def complaint(self) -> str:
+        """What somebody has to do something about: `trouble`, or a certificate that expires soon."""
+        if self.trouble or self.until is None or self.until - datetime.now(UTC) > EXPIRES_SOON:
+            return self.trouble
+        return f"the certificate expires at {self.until:%Y-%m-%d %H:%M} UTC: put a new one in its place"
 
     def accept(self) -> TlsEnd:
         """For a connection that somebody has made to this side."""
