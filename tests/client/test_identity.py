@@ -29,11 +29,6 @@ QUICK = 0.3
 async def cluster(folder: Path) -> AsyncIterator[tuple[Nodes, Path]]:
     """A node with TLS and two groups, and its configuration as a file."""
     config = config_in(folder, groups=2, replicas=1, tls=True, clients=RIGHTS)
-    text = render_local(
-        "whitebox", [config.nodes["n1"].port], groups=2, replicas=1, tls=True,
-        settings={f"clients.{name}": rights for name, rights in RIGHTS.items()},
-    )  # fmt: skip
-    config.path.write_text(text)
     async with nodes_of(config) as nodes:
         yield nodes, config.path
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from braidcast.cli.registry import protocol_named
 from braidcast.cluster.authority import certify, certify_cluster
-from braidcast.cluster.config import ClusterConfig, Layout, parse_config
+from braidcast.cluster.config import ClusterConfig, Layout, load_config
 from braidcast.cluster.config_security import EVERYBODY
 from braidcast.cluster.config_text import render_local
 from braidcast.cluster.data import open_data
@@ -28,6 +28,7 @@ from braidcast.cluster.replica import Replica
 from braidcast.cluster.status import status_of
 from braidcast.core.client import MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.topology import Group, Pid
+from braidcast.settings import CLUSTER_FILE
 from braidcast.settings.toml_lines import toml_key
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
@@ -173,7 +174,9 @@ def config_in(
             **{f"clients.{toml_key(name)}": rights for name, rights in (clients or {}).items()},
         },
     )  # fmt: skip
-    config = parse_config(text, folder / "cluster.toml", protocol_named)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
+    config = load_config(folder / CLUSTER_FILE, protocol_named)
     if config.tls is not None:
         certify_cluster(config)
         certify(config.tls.authority.parent, clients=[name for name in clients or {} if name != EVERYBODY])

@@ -173,3 +173,66 @@ def test_own_section_counts_instead_of_everybody_s_and_who_has_no_right_is_turne
             alice.line.end()
 
     run(work())
+
+
+# -- rights that change ------------------------------------------------------------------------------------------------
+
+
+def rewrite(nodes: Nodes, old: str, new: str) -> None:
+    file = nodes.config.path
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    nodes["n1"].door.reload()
+
+
+def test_rights_that_were_taken_away_end_the_connection_and_others_go_on(tmp_path: Path) -> None:
+    async def work() -> None:
+        rights = {"alice": {"send": ["g0"], "read": ["g0"]}, "bob": {"send": ["g0"]}}
+        async with nodes_of(config_in(tmp_path, replicas=1, tls=True, clients=rights)) as nodes:
+            alice, bob = await of_name(nodes, "alice"), await of_name(nodes, "bob")
+            rewrite(nodes, 'send = ["g0"]\nread = ["g0"]', 'read = ["g0"]')
+            await until(lambda: alice.line.ended, "the end")
+            assert not bob.line.ended
+            assert await bob.send(KNOWN) == "ok"
+            again = await of_name(nodes, "alice")
+            assert await again.send(KNOWN) == "not permitted: client alice may not send to group g0"
+            rewrite(nodes, 'read = ["g0"]', "")
+            await until(lambda: again.line.ended, "the end")
+            assert isinstance((await of_name(nodes, "alice")).line.answer, TurnedAway)
+            bob.line.end()
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('send = ["g0"]', 'send = ["g9"]', "group g9, which is not under [groups]"),
+        ('[groups]  #', '[groups]\ng1 = ["n1"]  #', "needs a restart"),
+        ("[tls]", "[xyz]", "there is no section [xyz]"),
+    ],
+)
+def test_configuration_that_is_wrong_or_has_changed_in_more_changes_no_rights(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, old: str, new: str, says: str
+) -> None:
+    async def work() -> None:
+        rights = {"alice": {"send": ["g0"]}}
+        async with nodes_of(config_in(tmp_path, replicas=1, tls=True, clients=rights)) as nodes:
+            alice = await of_name(nodes, "alice")
+            rewrite(nodes, old, new)
+            assert "the rights stay as they are: " in caplog.text
+            assert says in caplog.text
+            assert await alice.send(KNOWN) == "ok"
+            alice.line.end()
+
+    run(work())
+
+
+def test_nothing_changes_for_those_without_a_certificate(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with asking(tmp_path, None) as (nodes, alice):
+            nodes["n1"].door.reload()
+            assert await alice.send(KNOWN) == "ok"
+
+    run(work())

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braidcast.cluster.clients import ClientSession
+from braidcast.cluster.config import ConfigError, load_config
 from braidcast.cluster.open_files import STRANGERS_MAX
 from braidcast.cluster.peers import NAME_SHOWN_MAX
 from braidcast.cluster.rights import Guard, TurnedAwayClient
@@ -145,6 +146,20 @@ class Door:
         for connection in [c for c, since in self.strangers.items() if since < too_old]:
             connection.end("no handshake in time")
         self.look_at_certificates()
+
+    def reload(self) -> None:
+        """Take the certificates and the rights of now; a client whose rights are others has to come again."""
+        self.look_at_certificates()
+        try:
+            config = load_config(self.config.path, lambda _: self.config.protocol)
+        except ConfigError as error:
+            return log.warning("the rights stay as they are: %s", error)
+        if config.fingerprint != self.config.fingerprint or (config.tls is None) != (self.tls is None):
+            return log.warning("the rights stay as they are: the configuration changed in more, which needs a restart")
+        self.guard = Guard(config)
+        for session in self.node.clients.all():
+            if session.connection.subject is not None and session.rights != self.guard.of(session.rights.client):
+                session.connection.end("its rights have changed")
 
     def look_at_certificates(self) -> None:
         """Take new ones for the connections to come."""

@@ -89,11 +89,16 @@ class Guard:
         if subject.kind != "client":
             why = f"{subject} is no client: use the certificate of one"
             raise TurnedAwayClient("client with the certificate of a node", why)
-        found = self.rights.get(subject.name) or self.rights.get(EVERYBODY)
-        if found is None or found == (frozenset(), frozenset(), False):
+        found = self.of(subject.name)
+        if found is None:
             why = f"{subject} has no rights in cluster {self.config.name}: add them under [clients.{subject.name}]"
             raise TurnedAwayClient("client without rights", why)
         if not is_id_of(hello.client, subject.name):
             why = f"{hello.client} is not an id of {subject}: each client has ids, and states, of its own"
             raise TurnedAwayClient("client with the id of another", why)
-        return Rights(subject.name, *found)
+        return found
+
+    def of(self, name: str) -> Rights | None:
+        """The rights of the client of that name, if it has any."""
+        found = self.rights.get(name) or self.rights.get(EVERYBODY)
+        return None if found is None or found == (frozenset(), frozenset(), False) else Rights(name, *found)
