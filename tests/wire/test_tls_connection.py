@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,31 @@ def test_nothing_that_travels_can_be_read(folder: Path) -> None:
     assert stream.far.bodies == [b"secret"]
     assert len(written) > len(frame(0, b"secret"))
     assert b"secret" not in written
+
+
+@pytest.mark.parametrize("case", ["good", "no certificate", "another node", "plain"])
+def test_connection_that_has_ended_is_gone_without_the_collector_and_so_is_its_tls(folder: Path, case: str) -> None:
+    def dials() -> TlsEnd | None:
+        if case == "no certificate":
+            return dialling(credentials(folder, "client-alice"), shows=False)
+        return None if case == "plain" else certificates(folder, "client-alice").dial("n2" if "node" in case else "n1")
+
+    def ended() -> list[weakref.ref[Connection] | weakref.ref[TlsEnd]]:
+        stream = Stream(dials(), certificates(folder, "node-n1").accept())
+        connections = [stream.near.connection, stream.far.connection]
+        ends = [weakref.ref(end) for connection in connections if (end := connection.tls) is not None]
+        stream.near.connection.send(b"a")
+        stream.loop.settle()
+        for connection in connections:
+            connection.end("the test is over")
+        stream.loop.settle()
+        for transport in (stream.here, stream.there):
+            del transport.protocol  # real ones let go of theirs, too
+        return [*ends, *map(weakref.ref, connections)]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert {there() for there in ended()} == {None}
+    finally:
+        gc.enable()

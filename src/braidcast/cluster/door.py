@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from braidcast.cluster.admission import SUBMITTED_BYTES_MAX
 from braidcast.cluster.clients import ClientSession
 from braidcast.cluster.config import ConfigError, load_config
 from braidcast.cluster.open_files import STRANGERS_MAX
@@ -63,8 +64,6 @@ log = logging.getLogger(__name__)
 TLS_ONLY = frame(0, HANDSHAKE.encode(TurnedAway("this cluster speaks TLS only: see [tls] of its configuration", False)))
 """To those who do not speak it. Not final: in plain words nobody is told to stop."""
 CLIENT_ID_MAX = (1 << 63) - 1
-SUBMITTED_BYTES_MAX = 4 << 20
-"""What clients may bring to one commit, and a message: heartbeats wait for it."""
 
 
 def _remove_left_over(path: Path) -> None:
@@ -246,7 +245,7 @@ class Door:
         except Undecodable as error:
             node.refuse("undecodable frame of a client")
             return session.connection.end(str(error))
-        node.arrived_bytes += len(body)
+        node.admission.arrived_bytes += len(body)
         node.set_clocks()
         node.carefully(lambda: self._take(session, items))
         node.wake()
@@ -254,6 +253,7 @@ class Door:
     def _take(self, session: ClientSession, items: Sequence[Item]) -> None:
         node = self.node
         wants_status = False
+        node.admission.admit()  # for each frame anew: others may have sent as much in the same turn
         for _, to, message in items:
             if isinstance(message, StatusWanted):
                 wants_status = True  # once, however often a frame asks: the answer is much longer than the question
@@ -263,13 +263,11 @@ class Door:
                 node.refuse("client: more receivers than there are")
             elif node.clients.admits:
                 self.submit(session, to, message)
-                if node.submitted_bytes >= SUBMITTED_BYTES_MAX:
-                    node.clients.admits = False
+                node.clients.admits = node.admission.submitted_bytes < SUBMITTED_BYTES_MAX
             else:
                 node.clients.hold(session, to, message)
         if wants_status:
             self._tell_status(session)
-        node.admit()  # now, and not at the end of the turn: others may have sent as much
 
     def _tell_status(self, session: ClientSession) -> None:
         if (why := session.rights.why_not_ask()) is not None:
@@ -285,7 +283,7 @@ class Door:
             node.clients.tell(session.pid, 0, Refused(message.id, message.dest[0] if message.dest else 0, why))
             return
         if isinstance(message, Multicast):
-            node.submitted_bytes += len(message.payload)
+            node.admission.submitted_bytes += len(message.payload)
         for pid in to:
             if (replica := node.replicas.get(pid)) is not None:
                 if node.recorder is not None and isinstance(message, Multicast):

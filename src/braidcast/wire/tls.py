@@ -112,9 +112,9 @@ class TlsEnd:
         except ssl.SSLError as error:
             raise _failure(error) from None
         subject = self._shown()
-        if (failure := self._why_not(subject)) is not None:
+        if (why := self._why_not(subject)) is not None:
             self._outgoing.read()  # it is not told who this is
-            raise failure
+            raise TlsFailed(*why)
         self.subject = subject
         early, self._early = self._early, []
         for data in early:
@@ -124,14 +124,13 @@ class TlsEnd:
         names = (self._object.getpeercert() or {}).get("subjectAltName", ())
         return subject_in([str(name[1]) for name in names if name[0] == "URI"])
 
-    def _why_not(self, subject: Subject | None) -> TlsFailed | None:
+    def _why_not(self, subject: Subject | None) -> tuple[str, str] | None:
         if subject is None:
-            return TlsFailed("nameless certificate", "the certificate of the other side names no node and no client")
+            return "nameless certificate", "the certificate of the other side names no node and no client"
         if self.dials is None or (subject.kind == "node" and self.dials in ("", subject.name)):
             return None
         wanted = f"node {self.dials}" if self.dials else "a node"
-        why = f"the other side has the certificate of {subject}, not of {wanted}"
-        return TlsFailed("certificate of another", why)
+        return "certificate of another", f"the other side has the certificate of {subject}, not of {wanted}"
 
 
 def _failure(error: ssl.SSLError) -> TlsFailed:
