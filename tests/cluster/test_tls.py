@@ -277,8 +277,9 @@ def test_session_of_a_node_that_is_replayed_is_refused_also_with_its_own_certifi
         async with nodes_of(config_in(tmp_path, tls=True), "n1", "n2") as nodes:
             config, peer = nodes.config, nodes["n2"].peers.all["n1"]
             hello = Hello(
-                config.name, config.fingerprint, "n1", peer.disk, peer.incarnation, peer.session, False, "n2"
-            )
+                config.name, config.fingerprint, "n1", peer.disk, peer.incarnation, peer.session, False, "n2",
+                nodes["n1"].peers.life,
+            )  # fmt: skip
             line = await Line.to(nodes, "n2", hello, certificates(certs(config), "node-n1").dial("n2"))
             assert line.answer == TurnedAway("an old session", False)
             await until(lambda: line.ended, "the end")

@@ -258,9 +258,9 @@ class Link:
             connection.end("no handshake")
             raise
         if isinstance(said, Welcome):
-            if connection.subject not in (None, Subject("node", said.node)):
+            if (subject := connection.subject) not in (None, Subject("node", said.node)):
                 connection.end("another node")
-                raise ClusterUnreachable(f"{connection.subject} calls itself node {said.node}")
+                raise ClusterUnreachable(f"{subject} calls itself node {said.node}")
             if self.welcome is not None and (said.fingerprint, said.node) != (self.welcome.fingerprint, line.node.name):
                 connection.end("another node")
                 raise ClusterUnreachable(f"node {said.node} of cluster {said.cluster} answers in its place")
