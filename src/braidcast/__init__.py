@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from braidcast.client.errors import MessageRefused as MessageRefused
     from braidcast.client.errors import NoLongerKept as NoLongerKept
     from braidcast.client.errors import NotDelivered as NotDelivered
+    from braidcast.client.errors import NotPermitted as NotPermitted
     from braidcast.client.errors import PayloadTooLarge as PayloadTooLarge
     from braidcast.client.errors import StateUnusable as StateUnusable
     from braidcast.client.errors import TimedOut as TimedOut
@@ -35,14 +36,15 @@ if TYPE_CHECKING:
     from braidcast.embedded.replica import Replica as Replica
     from braidcast.embedded.replicated import Replicated as Replicated
     from braidcast.embedded.replicated import replicated as replicated
+    from braidcast.settings.tls import Credentials as Credentials
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "client.client": ("Client",),
     "client.errors": (
-        "ClientClosed", "ClusterUnreachable", "MessageRefused", "NoLongerKept", "NotDelivered", "PayloadTooLarge",
-        "StateUnusable", "TimedOut", "UnknownGroup",
+        "ClientClosed", "ClusterUnreachable", "MessageRefused", "NoLongerKept", "NotDelivered", "NotPermitted",
+        "PayloadTooLarge", "StateUnusable", "TimedOut", "UnknownGroup",
     ),
     "client.sender": ("Receipt",),
     "client.subscriber": ("Checkpoint", "Delivery", "Subscriber"),
@@ -53,14 +55,16 @@ _HOMES = {
     "embedded.machine": ("StateMachine",),
     "embedded.replica": ("Applied", "Replica"),
     "embedded.replicated": ("Replicated", "replicated"),
+    "settings.tls": ("Credentials",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "Applied", "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Delivery", "MessageId",
-    "MessageRefused", "NoLongerKept", "NodeFailed", "NotDelivered", "NotHosted", "PayloadTooLarge", "Receipt",
-    "Replica", "Replicated", "ResultLost", "StateMachine", "StateUnusable", "Subscriber", "SyncClient",
-    "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__", "replicated",
+    "Applied", "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Credentials",
+    "Delivery", "MessageId", "MessageRefused", "NoLongerKept", "NodeFailed", "NotDelivered", "NotHosted",
+    "NotPermitted", "PayloadTooLarge", "Receipt", "Replica", "Replicated", "ResultLost", "StateMachine",
+    "StateUnusable", "Subscriber", "SyncClient", "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__",
+    "replicated",
 ]  # fmt: skip
 
 

@@ -28,14 +28,15 @@ from braidcast import (
 )
 
 NAMES = {
-    "Applied", "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Delivery", "MessageId",
-    "MessageRefused", "NoLongerKept", "NodeFailed", "NotDelivered", "NotHosted", "PayloadTooLarge", "Receipt",
-    "Replica", "Replicated", "ResultLost", "StateMachine", "StateUnusable", "Subscriber", "SyncClient",
-    "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__", "replicated",
+    "Applied", "BraidcastError", "Checkpoint", "Client", "ClientClosed", "ClusterUnreachable", "Credentials",
+    "Delivery", "MessageId", "MessageRefused", "NoLongerKept", "NodeFailed", "NotDelivered", "NotHosted",
+    "NotPermitted", "PayloadTooLarge", "Receipt", "Replica", "Replicated", "ResultLost", "StateMachine",
+    "StateUnusable", "Subscriber", "SyncClient", "SyncSubscriber", "TimedOut", "UnknownGroup", "__version__",
+    "replicated",
 }  # fmt: skip
 HEAVY = (
     "pyarrow", "braidcast.simulator", "braidcast.protocols", "braidcast.cluster", "braidcast.embedded",
-    "braidcast.cli.", "click",
+    "braidcast.cli.", "click", "cryptography",
 )  # fmt: skip
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The client and the subscriber on real processes whose leader is killed under a load that keeps coming."""
+"""The client and the subscriber with TLS, on real processes whose leader is killed under a load that keeps coming."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_leader_killed_under_load_every_multicast_has_a_receipt_and_a_restarted_
         return kept
 
     async def scenario() -> tuple[list[Receipt], list[Delivery], list[Delivery]]:
-        faulty = await FaultyCluster.make(tmp_path, protocol_named("whitebox"), groups=2)
+        faulty = await FaultyCluster.make(tmp_path, protocol_named("whitebox"), groups=2, tls=True)
         try:
             faulty.cluster.start_all()
             await faulty.wait_ready()
@@ -104,7 +104,7 @@ def test_client_that_is_killed_asks_again_under_the_names_it_kept_and_nothing_is
         )  # fmt: skip
 
     async def scenario() -> list[Delivery]:
-        faulty = await FaultyCluster.make(tmp_path, protocol_named("whitebox"), groups=2)
+        faulty = await FaultyCluster.make(tmp_path, protocol_named("whitebox"), groups=2, tls=True)
         kept: list[Delivery] = []
         try:
             faulty.cluster.start_all()

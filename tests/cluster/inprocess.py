@@ -10,13 +10,15 @@ import errno
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from braidcast.cli.registry import protocol_named
-from braidcast.cluster.config import ClusterConfig, Layout, parse_config
+from braidcast.cluster.authority import certify, certify_cluster
+from braidcast.cluster.config import ClusterConfig, Layout, load_config
+from braidcast.cluster.config_security import EVERYBODY
 from braidcast.cluster.config_text import render_local
 from braidcast.cluster.data import open_data
 from braidcast.cluster.local import free_ports
@@ -26,10 +28,13 @@ from braidcast.cluster.replica import Replica
 from braidcast.cluster.status import status_of
 from braidcast.core.client import MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.topology import Group, Pid
+from braidcast.settings import CLUSTER_FILE
+from braidcast.settings.toml_lines import toml_key
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
 from braidcast.wire.handshake import HANDSHAKE, ClientHello, Hello
 from braidcast.wire.service import FROM_CLIENTS, TO_CLIENTS
+from braidcast.wire.tls import TlsEnd
 
 try:
     from uvloop import new_event_loop
@@ -165,16 +170,25 @@ def config_in(
     options: dict[str, str | int] | None = None,
     limits: dict[str, str | int] | None = None,
     timing: dict[str, str | int] | None = None,
+    tls: bool = False,
+    clients: Mapping[str, Mapping[str, int | Sequence[str]]] | None = None,
 ) -> ClusterConfig:
-    """A cluster in a folder."""
+    """A cluster in a folder; with TLS, certificates for its nodes and `clients`, whose rights are given, are made."""
     count = groups * replicas if layout == "spread" else replicas
     text = render_local(
-        protocol, free_ports(count), groups=groups, replicas=replicas, layout=layout, unix=unix,
+        protocol, free_ports(count), groups=groups, replicas=replicas, layout=layout, unix=unix, tls=tls,
         settings={
             "cluster": cluster or {}, "cluster.options": options or {}, "limits": limits or {}, "timing": timing or {},
+            **{f"clients.{toml_key(name)}": rights for name, rights in (clients or {}).items()},
         },
     )  # fmt: skip
-    return parse_config(text, folder / "cluster.toml", protocol_named)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
+    config = load_config(folder / CLUSTER_FILE, protocol_named)
+    if config.tls is not None:
+        certify_cluster(config)
+        certify(config.tls.authority.parent, clients=[name for name in clients or {} if name != EVERYBODY])
+    return config
 
 
 @asynccontextmanager
@@ -228,11 +242,11 @@ class Line:
     SPEAKS = Codec((Multicast, *FROM_CLIENTS))
     HEARS = Codec((Reply, Redirect, Refused, *TO_CLIENTS))
 
-    def __init__(self) -> None:
+    def __init__(self, tls: TlsEnd | None = None) -> None:
         self.bodies: list[bytes] = []
         """What came after the handshake."""
         self.answer: Any = None
-        self.connection = Connection(ANY, self._on_body, lambda connection, why: None)
+        self.connection = Connection(ANY, self._on_body, lambda connection, why: None, tls=tls)
 
     def _on_body(self, _: Connection, body: bytes) -> None:
         if self.answer is None:
@@ -241,9 +255,11 @@ class Line:
             self.bodies.append(body)
 
     @classmethod
-    async def to(cls, nodes: Nodes, name: str, hello: Hello | ClientHello | None = None) -> Line:
+    async def to(
+        cls, nodes: Nodes, name: str, hello: Hello | ClientHello | None = None, tls: TlsEnd | None = None
+    ) -> Line:
         """Connect and say hello, by default as a client; returns when there is an answer, or an end."""
-        line = cls()
+        line = cls(tls)
         here = nodes.config.nodes[name]
         loop = asyncio.get_running_loop()
         if here.unix is not None:

@@ -14,13 +14,14 @@ import pytest
 from tests.cluster.inprocess import PATIENCE_S, Nodes, config_in, nodes_of, run, until
 
 from braidcast.client.link import Link
-from braidcast.client.sender import Sender, new_client_id
+from braidcast.client.sender import Sender
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.data import locked, open_data
 from braidcast.cluster.identity import IN_MEMORY, NAME, IdentityError
 from braidcast.cluster.log import LogInUse, LogLost
 from braidcast.cluster.serve import serve
 from braidcast.core.errors import BraidcastError
+from braidcast.wire.subject import new_client_id
 
 
 def delete_log(data: Path) -> None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.certificates import sign
 from tests.cluster.inprocess import config_in
 
-from braidcast.cluster.config import ClusterConfig
+from braidcast.cli.registry import protocol_named
+from braidcast.cluster.authority import certify_cluster
+from braidcast.cluster.config import ClusterConfig, load_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.identity import open_identity
+from braidcast.cluster.local import LocalCluster, free_ports
 from braidcast.cluster.log import Log
 from braidcast.cluster.serve import open_node, serve
 from braidcast.core.errors import BraidcastError
+from braidcast.settings import CLUSTER_FILE
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +60,29 @@ def test_node_in_memory_that_ran_before_refuses_to_start_as_if_it_had_not(tmp_pa
     config = config_in(tmp_path, cluster={"durability": "memory"})
     open_identity(config.nodes["n1"].data, config.name, config.fingerprint, "n1", in_memory=True)
     assert "start it with --rejoin if the others run" in refusal(config)
+
+
+def test_node_without_its_certificates_is_refused(tmp_path: Path) -> None:
+    config = config_in(tmp_path, tls=True)
+    (tmp_path / "certs" / "node-n1.pem").unlink()
+    assert "node-n1.pem cannot be read" in refusal(config)
+
+
+def test_hang_up_makes_a_node_look_for_new_certificates_at_once(tmp_path: Path) -> None:
+    rare: dict[str, str | int] = {"ping_ms": 1_000_000, "silence_ms_max": 3_600_000}
+    text = render_local("whitebox", free_ports(1), groups=1, replicas=1, tls=True, settings={"timing": rare})
+    (tmp_path / CLUSTER_FILE).write_text(text)
+    config = load_config(tmp_path / CLUSTER_FILE, protocol_named)
+    certify_cluster(config)
+    cluster = LocalCluster(config)
+    cluster.start_all()
+    try:
+        cluster.wait_until(lambda: " is up at " in cluster.last_words("n1"), "the node")
+        sign(tmp_path / "certs", "node-n1", "braidcast:node:n1", valid_days=(-1, 30))
+        cluster.signal("n1", signal.SIGHUP)
+        cluster.wait_until(lambda: "new certificates are in use" in cluster.last_words("n1"), "new certificates")
+    finally:
+        cluster.stop_all()
 
 
 def test_address_in_use_and_log_in_use_are_refused(tmp_path: Path) -> None:

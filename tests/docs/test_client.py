@@ -1,4 +1,5 @@
-"""The examples of docs/client.md and of the README run as they stand, one after the other, on a real local cluster."""
+"""The examples of docs/client.md and of the README run as they stand, one after the other, on a real local cluster
+with TLS."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import braidcast
 from braidcast.cli.registry import protocol_named
 from braidcast.client.client import ClientOptions
 from braidcast.client.places import link_to
+from braidcast.cluster.authority import certify_cluster
 from braidcast.cluster.config import load_config
 from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import LocalCluster, free_ports
@@ -30,8 +32,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     made = tmp_path_factory.mktemp("shop")
-    (made / CLUSTER_FILE).write_text(render_local("whitebox", free_ports(3), groups=["accounts", "stock"]))
-    cluster = LocalCluster(load_config(made / CLUSTER_FILE, protocol_named))
+    (made / CLUSTER_FILE).write_text(render_local("whitebox", free_ports(3), groups=["accounts", "stock"], tls=True))
+    config = load_config(made / CLUSTER_FILE, protocol_named)
+    certify_cluster(config)
+    cluster = LocalCluster(config)
     cluster.start_all()
     yield made
     cluster.stop_all()

@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-NAMES = ("decoder", "handshake", "records", "snapshot", "client", "node")
+NAMES = ("decoder", "handshake", "records", "snapshot", "tls", "client", "node")
 WARM = 2_000
 """Executions after which memory is looked at first."""
 NOTE_EVERY = 500

@@ -17,6 +17,7 @@ from tests.fuzz.mutate import Raw, mutate_body, mutate_bytes, mutate_script
 from tests.fuzz.script import Do, Step, pack, unpack
 from tests.fuzz.seeds import scripts, tape_of, trouble
 from tests.fuzz.stage import NodeStage
+from tests.fuzz.tls import mutate_tls, tls_run, tls_seeds
 from tests.virtual_loop import VirtualLoop
 
 from braidcast.client.link import TO_CLIENT, TO_NODE
@@ -313,6 +314,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "snapshot": lambda: Target("snapshot", snapshot_run, snapshot_seeds, mutate_one),
     "call": lambda: Target("call", call_run, call_seeds, mutate_one),
     "hosted": lambda: Target("hosted", hosted_run, hosted_seeds, mutate_one),
+    "tls": lambda: Target("tls", tls_run(), tls_seeds, mutate_tls),
     "client": lambda: Target("client", client_run, client_seeds, mutate_script),
     "node": lambda: Target("node", node_run, node_seeds, mutate_script),
 }

@@ -23,14 +23,15 @@ def figures(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, fl
 
 
 @pytest.mark.parametrize(
-    ("layout", "durability", "processes"), [("colocated", "disk", 3), ("spread", "memory", 9)]
+    ("layout", "durability", "processes", "more"),
+    [("colocated", "disk", 3, ["--tls", "--history"]), ("spread", "memory", 9, ["--history"])],
 )
 def test_bench_cluster_prints_rate_latency_cpu_and_processes(
-    layout: str, durability: str, processes: int, capsys: pytest.CaptureFixture[str]
+    layout: str, durability: str, processes: int, more: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = figures(
         capsys, *f"cluster --destinations 2 --outstanding 8 --batch 4 --seconds 0.5 --layout {layout}".split(),
-        "--durability", durability, "--history", "--unix",
+        "--durability", durability, *more,
     )  # fmt: skip
     assert {"messages_per_s", "latency_ms_p50", "latency_ms_p99", "cpu_s_per_1000", "processes"} <= found.keys()
     assert found["processes"] == processes

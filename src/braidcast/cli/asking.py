@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
-from braidcast.client.sender import new_client_id
+from braidcast.client.errors import ClusterUnreachable
+from braidcast.client.places import client_name, place_of
 from braidcast.client.status import NodeStatus
 from braidcast.cluster.config import ClusterConfig, NodeConfig
 from braidcast.core.errors import BraidcastError
@@ -19,7 +21,11 @@ from braidcast.settings.toml_lines import host_and_port
 from braidcast.wire.codec import Codec
 from braidcast.wire.connection import Connection, ConnectionLimits
 from braidcast.wire.handshake import HANDSHAKE, HANDSHAKE_BYTES_MAX, ClientHello, TurnedAway, Welcome
-from braidcast.wire.service import FROM_CLIENTS, TO_CLIENTS, Status, StatusWanted
+from braidcast.wire.service import FROM_CLIENTS, TO_CLIENTS, Status, StatusRefused, StatusWanted
+from braidcast.wire.subject import new_client_id
+
+if TYPE_CHECKING:
+    from braidcast.wire.certificates import Certificates
 
 WAIT_S = 2.0
 SLOW_S = 1.0
@@ -33,7 +39,11 @@ async def ask_each(
 ) -> list[NodeStatus]:
     """How every node says it is, or why it does not; `aloud` names on standard error those that are waited for."""
     names = list(config.nodes) if only is None else list(only)
-    asked = {name: asyncio.ensure_future(ask(config.nodes[name], config.name, wait_s)) for name in names}
+    try:
+        certificates = place_of(config.path, config.tls.identity).certificates if config.tls is not None else None
+    except ClusterUnreachable as error:
+        return [NodeStatus(name, config.nodes[name].address, None, str(error)) for name in names]
+    asked = {name: asyncio.ensure_future(ask(config.nodes[name], config.name, wait_s, certificates)) for name in names}
     if not asked:
         return []
     await asyncio.wait(asked.values(), timeout=SLOW_S)
@@ -48,7 +58,9 @@ def name_the_silent(config: ClusterConfig, names: Iterable[str]) -> None:
         click.echo(f"braidcast: node {name} at {config.nodes[name].address} does not answer: waiting", err=True)
 
 
-async def ask(node: NodeConfig, cluster: str, wait_s: float) -> NodeStatus:
+async def ask(
+    node: NodeConfig, cluster: str, wait_s: float, certificates: Certificates | None = None
+) -> NodeStatus:
     """How one node says it is."""
     loop = asyncio.get_running_loop()
     bodies: asyncio.Queue[bytes] = asyncio.Queue()
@@ -56,11 +68,12 @@ async def ask(node: NodeConfig, cluster: str, wait_s: float) -> NodeStatus:
     connection = Connection(
         ConnectionLimits(HANDSHAKE_BYTES_MAX, BUFFER_BYTES_MAX), lambda _, body: bodies.put_nowait(body),
         lambda _, why: None if ended.done() else ended.set_result(why),
+        tls=certificates.dial(node.name) if certificates is not None else None,
     )  # fmt: skip
     try:
         async with asyncio.timeout(wait_s):
             await loop.create_connection(lambda: connection, *host_and_port(node.address))
-            client = new_client_id()
+            client = new_client_id(client_name(certificates))
             connection.send(HANDSHAKE.encode(ClientHello(cluster, client)))
             said = HANDSHAKE.decode_one(await _next(bodies, ended))
             if isinstance(said, TurnedAway):
@@ -76,6 +89,8 @@ async def ask(node: NodeConfig, cluster: str, wait_s: float) -> NodeStatus:
                 for _, _, answer in TO_CLIENT.decode(await _next(bodies, ended)):
                     if isinstance(answer, Status):
                         return NodeStatus(node.name, node.address, json.loads(answer.text), "")
+                    if isinstance(answer, StatusRefused):
+                        return NodeStatus(node.name, node.address, None, answer.why)
     except TimeoutError:
         return NodeStatus(node.name, node.address, None, f"no answer within {wait_s:g} s")
     except (OSError, UnicodeError, BraidcastError) as error:

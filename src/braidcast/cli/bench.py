@@ -89,12 +89,13 @@ def core(messages: int, rounds: int, pairs: tuple[str, ...], as_json: bool) -> N
               help="Nine processes, or three with a replica of every group.")  # fmt: skip
 @click.option("--unix", is_flag=True, help="Nodes talk to each other over unix sockets.")
 @click.option("--history", is_flag=True, help="With histories on.")
+@click.option("--tls", is_flag=True, help="With TLS on.")
 @click.option("--seconds", type=click.FloatRange(min=0.5), default=5.0, show_default=True, help="How long to measure.")
 @options_argument
 @json_argument
 def of_cluster(
     destinations: int, outstanding: int, batch: int, payload_bytes: int, durability: str, layout: Layout, unix: bool,
-    history: bool, seconds: float, pairs: tuple[str, ...], as_json: bool,
+    history: bool, tls: bool, seconds: float, pairs: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Three groups of three as real processes on this machine, loaded by one client.
 
@@ -110,7 +111,7 @@ def of_cluster(
         settings["cluster"]["history"] = "history"
     if pairs:
         settings["cluster.options"] = dict(split_pairs(pairs))
-    with stops_when_told(), throwaway_cluster(WHITEBOX, layout, settings, unix=unix) as config:
+    with stops_when_told(), throwaway_cluster(WHITEBOX, layout, settings, unix=unix, tls=tls) as config:
         load = ClusterLoad(destinations, outstanding, batch, payload_bytes, seconds)
         _show(measure_cluster(config, load), as_json)
 

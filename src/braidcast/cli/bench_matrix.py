@@ -75,7 +75,6 @@ def matrix(
     plan = plan_of(filtered(every_cell() if full else usual_cells(), wanted), file, setting)
     say = [f"{len(plan.cells)} cells, about {plan.estimate_s(setting) / 60:.1f} min"]
     say += [f"{len(plan.there)} are in {out}"] if plan.there else []
-    say += [f"{count} left out: {why}" for why, count in plan.left_out.items()]
     click.echo("; ".join(say), err=True)
     with stops_when_told(), Progress("cells", len(plan.cells)) as progress:
 
@@ -85,7 +84,7 @@ def matrix(
         lines = list(measure_matrix(WHITEBOX, plan, setting, file, tell))
     failed = [f"{Cell(**line['cell'])}: {line['failed']}" for line in lines if "failed" in line]
     if as_json:
-        print_json({"machine": this_machine(), "cells": lines, "skipped": len(plan.there), "left_out": plan.left_out})
+        print_json({"machine": this_machine(), "cells": lines, "skipped": len(plan.there)})
     elif len(lines) > len(failed):
         measured = [line for line in lines if "failed" not in line]
         rows = [(str(Cell(**line["cell"])), *(line["figures"][key] for key in SHOWN)) for line in measured]

@@ -32,12 +32,13 @@ which takes minutes and a large machine to judge."""
 @click.option("--replicas", type=click.IntRange(min=1), default=3, show_default=True, help="Replicas of each group.")
 @click.option("--layout", type=click.Choice(["colocated", "spread"]), default="colocated", show_default=True,
               help="A replica of every group on each node, or a node for each replica.")  # fmt: skip
+@click.option("--tls", is_flag=True, help="With TLS on.")
 @click.option("--rate", type=click.FloatRange(min=1), default=200.0, show_default=True, help="Messages a second.")
 @click.option("--data", type=click.Path(path_type=Path), help="Keep the cluster, what it said and its history there; "
               "by default they go when all was well.")  # fmt: skip
 @json_argument
 def chaos(
-    minutes: float, seed: int, protocol: Protocol, groups: int, replicas: int, layout: str, rate: float,
+    minutes: float, seed: int, protocol: Protocol, groups: int, replicas: int, layout: str, tls: bool, rate: float,
     data: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a local cluster under load while its nodes are killed, paused, cut off and restarted; then judge it.
@@ -59,7 +60,7 @@ def chaos(
         raise BraidcastError(f"{data} is not empty: give a new directory")
     folder = data if data is not None else Path(mkdtemp(prefix="braidcast-chaos-"))
     plan = ChaosPlan(
-        protocol, minutes, seed, groups, replicas, "spread" if layout == "spread" else "colocated", rate
+        protocol, minutes, seed, groups, replicas, "spread" if layout == "spread" else "colocated", rate, tls=tls
     )
     report = Report()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from braidcast.cli.arguments import json_argument, print_json, print_table
 from braidcast.cli.asking import SLOW_S, ask_each, name_the_silent
 from braidcast.cli.registry import protocol_named
 from braidcast.client.status import NodeStatus, groups_with_leader
+from braidcast.cluster.authority import AuthorityError, certify_cluster
 from braidcast.cluster.config import ClusterConfig, ConfigError, load_config
 from braidcast.cluster.config_text import render_local
 from braidcast.cluster.identity import NAME as IDENTITY
@@ -38,13 +39,26 @@ def cluster_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)  # fmt: skip
 
 
-def config_at(path: Path) -> ClusterConfig:
-    """The configuration in a file, or in the directory of a local cluster."""
+def identity_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--identity`."""
+    return click.option(
+        "--identity", metavar="NAME", envvar="BRAIDCAST_IDENTITY", show_envvar=True,
+        help="Which client to be, with TLS; by default the one that [tls] says.",
+    )(command)  # fmt: skip
+
+
+def config_at(path: Path, identity: str | None = None) -> ClusterConfig:
+    """The configuration in a file, or in the directory of a local cluster, for that client."""
     if path.is_dir():
         path = path / CLUSTER_FILE
     if not path.exists():
         raise LocalClusterError(f"there is no cluster at {path}: start one with `braidcast up`, or give --cluster FILE")
-    return load_config(path, protocol_named)
+    config = load_config(path, protocol_named)
+    if identity is None:
+        return config
+    if config.tls is None:
+        raise LocalClusterError(f"{path} has no [tls], so nobody can show to be {identity}: leave the identity out")
+    return replace(config, tls=replace(config.tls, identity=identity))
 
 
 def run_client(work: Coroutine[Any, Any, T]) -> T:
@@ -157,10 +171,13 @@ def _forgotten(config: ClusterConfig, cluster: LocalCluster) -> bool:
 @click.option("--durability", type=click.Choice(["disk", "memory"]), default="disk", show_default=True,
               help="Whether what is acknowledged survives the loss of power.")  # fmt: skip
 @click.option("--history", is_flag=True, help="Record what happens, for checking.")
+@click.option("--tls", is_flag=True, help="With certificates, and a client `admin` that may do everything.")
+@identity_argument
 @json_argument
 def up(
-    groups: str, replicas: int, data: Path, protocol: str, layout: str, durability: str, history: bool, as_json: bool
-) -> int:
+    groups: str, replicas: int, data: Path, protocol: str, layout: str, durability: str, history: bool, tls: bool,
+    identity: str | None, as_json: bool,
+) -> int:  # fmt: skip
     """Start a cluster on this machine: real processes, real sockets, a real disk.
 
     What was started before is started again with its data; then the other options do not count. With `--durability
@@ -173,11 +190,12 @@ def up(
     Examples:
       braidcast up
       braidcast up --groups accounts,stock --replicas 3 --data /tmp/shop
+      braidcast up --tls --data /tmp/secure
     """
     file = data / CLUSTER_FILE
     if not file.exists():
-        _write(file, _new_config(groups, replicas, protocol, layout, durability, history))
-    config = load_config(file, protocol_named)
+        _write(file, _new_config(groups, replicas, protocol, layout, durability, history, tls))
+    config = config_at(file, identity)
     cluster = LocalCluster(config)
     adopted = run_client(adopt(config, cluster))
     if _forgotten(config, cluster):
@@ -203,7 +221,9 @@ def up(
     return 0 if ready.ok else 1
 
 
-def _new_config(groups: str, replicas: int, protocol: str, layout: str, durability: str, history: bool) -> str:
+def _new_config(
+    groups: str, replicas: int, protocol: str, layout: str, durability: str, history: bool, tls: bool
+) -> str:
     names: int | list[str] = int(groups) if groups.isdecimal() else [name.strip() for name in groups.split(",")]
     if names == 0 or (isinstance(names, list) and len(set(names)) < len(names)):
         raise click.BadParameter(
@@ -217,7 +237,7 @@ def _new_config(groups: str, replicas: int, protocol: str, layout: str, durabili
         settings["cluster"]["history"] = "history"
     return render_local(
         protocol, free_ports(nodes), groups=names, replicas=replicas,
-        layout="spread" if layout == "spread" else "colocated", settings=settings,
+        layout="spread" if layout == "spread" else "colocated", tls=tls, settings=settings,
     )  # fmt: skip
 
 
@@ -245,8 +265,9 @@ def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-        load_config(file, protocol_named)
-    except ConfigError:
+        if (config := load_config(file, protocol_named)).tls is not None:
+            certify_cluster(config)
+    except (ConfigError, AuthorityError):
         file.unlink()
         raise
     except OSError as error:
@@ -255,8 +276,9 @@ def _write(file: Path, text: str) -> None:
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="As given to `up`.")
+@identity_argument
 @json_argument
-def down(data: Path, as_json: bool) -> int:
+def down(data: Path, identity: str | None, as_json: bool) -> int:
     """Stop the cluster that `braidcast up` started; its data stays, and `up` starts it again.
 
     What it recorded is made into one history each time, of all that happened since it was first started; what it
@@ -267,7 +289,7 @@ def down(data: Path, as_json: bool) -> int:
       braidcast down
     """
     try:
-        config = config_at(data)
+        config = config_at(data, identity)
     except ConfigError as error:
         return _down_without(data, str(error), as_json)
     cluster = LocalCluster(config)
@@ -311,8 +333,9 @@ def _show_stopped(running: list[str], stubborn: list[str]) -> None:
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), metavar="DIR|CLUSTER_FILE")
+@identity_argument
 @json_argument
-def seal(path: Path, as_json: bool) -> None:
+def seal(path: Path, identity: str | None, as_json: bool) -> None:
     """Make one history of what the nodes of a cluster recorded, when they have stopped.
 
     PATH is a configuration, the directory that `braidcast up` made, or a directory of records: bring the `raw/` of all
@@ -326,7 +349,7 @@ def seal(path: Path, as_json: bool) -> None:
     if path.is_dir() and not (path / CLUSTER_FILE).exists():
         directory, events = path, seal_raw(path, _kinds)
     else:
-        config = config_at(path)
+        config = config_at(path, identity)
         if config.history is None:
             raise HistoryError(f"{config.path} sets no `history`: nothing was recorded")
         directory, events = config.history, seal_stopped(config, config.history)
@@ -349,8 +372,9 @@ def _kinds(protocol: str) -> set[type]:
 
 @click.command()
 @cluster_argument
+@identity_argument
 @json_argument
-def status(path: Path, as_json: bool) -> int:
+def status(path: Path, identity: str | None, as_json: bool) -> int:
     """How every node is: its replicas, who leads, what is under way, who cannot be reached.
 
     Leaves with 1 if a node does not answer or a group has no leader.
@@ -359,7 +383,7 @@ def status(path: Path, as_json: bool) -> int:
     Example:
       braidcast status
     """
-    config = config_at(path)
+    config = config_at(path, identity)
     found = run_client(ask_each(config, aloud=True))
     led = groups_with_leader(found)
     leaderless = [group.name for group in config.groups if group.name not in led]
@@ -376,6 +400,7 @@ def status(path: Path, as_json: bool) -> int:
         trouble = "; ".join(
             [each.answer["disk"]["lack"]] * bool(each.answer["disk"] and each.answer["disk"]["lack"])
             + [no_session(cut_off)] * bool(cut_off)
+            + [f"certificates: {tls['trouble']}" for tls in [each.answer["tls"]] if tls and tls["trouble"]]
         )
         for replica in each.answer["replicas"]:
             rows.append(

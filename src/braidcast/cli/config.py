@@ -15,6 +15,7 @@ from braidcast.core.protocol import Protocol
 from braidcast.settings.toml_lines import settings_of, toml_value
 
 PROBLEMS = 2
+NOT_BY_DEFAULT = ("nodes.NAME", "tls", "clients.NAME")
 
 
 @click.group()
@@ -69,6 +70,8 @@ def _to_json(cluster: ClusterConfig) -> dict[str, Any]:
         "durability": cluster.durability,
         "fingerprint": cluster.fingerprint,
         "history": None if cluster.history is None else str(cluster.history),
+        "tls": cluster.tls is not None,
+        "clients": list(cluster.clients),
         "groups": [
             {"name": group.name, "number": number, "nodes": group.nodes, "pids": group.pids}
             for number, group in enumerate(cluster.groups)
@@ -93,6 +96,11 @@ def _show(cluster: ClusterConfig) -> None:
     )
     if cluster.history is not None:
         click.echo(f"history ({cluster.history_detail}) in {cluster.history}")
+    if cluster.tls is not None:
+        clients = " ".join(cluster.clients) or "none"
+        click.echo(f"TLS with the authority {cluster.tls.authority}; clients with rights: {clients}")
+    elif cluster.without_tls != "loopback":
+        click.echo("no TLS: whoever reaches a node may send and read")
     print_table(
         ("group", "number", "nodes"),
         [(group.name, number, " ".join(group.nodes)) for number, group in enumerate(cluster.groups)],
@@ -118,10 +126,11 @@ def show_defaults(protocol: Protocol | None) -> None:
     """
     blocks = []
     for section, kind in SECTIONS.items():
-        # The keys of a node have no defaults, and no node is called NAME.
-        lines = [f"# [{section}]" if section == "nodes.NAME" else f"[{section}]"]
+        # Some sections need what has no default, and nobody is called NAME.
+        is_comment = section in NOT_BY_DEFAULT
+        lines = [f"# [{section}]" if is_comment else f"[{section}]"]
         for name, known in settings_of(kind).items():
-            comment = "" if known.default is not None else "# "
+            comment = "" if known.default is not None and not is_comment else "# "
             need = "" if known.default is not None else " Required." if known.required else " Optional."
             lines += [f"# {known.setting.doc}{need}", f"{comment}{name} = {known.example}"]
         blocks.append("\n".join(lines))

@@ -44,21 +44,38 @@ data = "/var/lib/braidcast"
 [nodes.n3]
 address = "[2001:db8::3]:7101"
 data = "/var/lib/braidcast"
+
+[tls]
+authority = "/etc/braidcast/authority.pem"
+
+[clients.shop]
+send = ["accounts", "stock"]
+
+[clients.reports]
+read = ["*"]
 ```
 
-Paths are relative to the file; `~` is not expanded. Names of clusters, groups and nodes have 1 to 63 letters, digits,
-`-` and `_`, a letter or digit first. A key that a section does not know is an error, not a default.
+Paths are relative to the file; `~` is not expanded. Names of clusters, groups, nodes and clients have 1 to 63 letters,
+digits, `-` and `_`, a letter or digit first. A key that a section does not know is an error, not a default.
 
 **What all nodes must agree on** is the name of the cluster, the protocol, its options, and the groups with their nodes
 in order. It has a fingerprint, which `braidcast config check` prints; nodes with different fingerprints refuse each
-other. Addresses, paths, limits and times are not part of it: they may be changed node by node. An option that has its
-default value counts as not set."""
+other. Addresses, paths, limits, times and the rights of clients are not part of it: they may be changed node by node.
+An option that has its default value counts as not set."""
 
 SAID: Final[Mapping[str, str]] = {
     "cluster": "",
     "nodes.NAME": """\
 One section for each node; a node that hosts no group is an error. No two nodes have one address. Nodes on one machine,
 as far as their addresses tell, have data directories and sockets of their own.""",
+    "tls": """\
+With this section every connection, of nodes and of clients, is TLS 1.3 with a certificate on both sides
+([security](security.md)). Left out, there is no TLS, and nodes listen on this machine only unless `without_tls` says
+otherwise. Who has no paths of its own finds its files beside `authority`, as `braidcast certs` writes them. Files are
+read again when they change. `certificate` comes with `key`, here and in the sections of nodes and clients.""",
+    "clients.NAME": """\
+What the client may do whose certificate names it NAME. `[clients."*"]` is for all that have no section of their own;
+without it, these are turned away. A node reads rights when it starts, and again at `kill -HUP`.""",
     "timing": "In milliseconds. What a protocol waits for (when a leader is suspected, say) is among its own options.",
 }
 """Above the table of a section, in place of the docstring of its dataclass."""

@@ -14,6 +14,7 @@ import click
 
 from braidcast import __version__
 from braidcast.cli.bench import bench
+from braidcast.cli.certs import certs
 from braidcast.cli.chaos import chaos
 from braidcast.cli.check import check
 from braidcast.cli.clusters import down, seal, status, up
@@ -61,7 +62,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, up, down, seal, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench):
+for command in (demo, up, down, seal, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench, certs):
     cli.add_command(command)
 
 

@@ -11,7 +11,7 @@ import click
 
 from braidcast.cli.arguments import json_argument
 from braidcast.cli.asking import ask_each
-from braidcast.cli.clusters import cluster_argument, config_at, run_client
+from braidcast.cli.clusters import cluster_argument, config_at, identity_argument, run_client
 from braidcast.client.client import Client
 from braidcast.client.errors import NotDelivered
 from braidcast.client.subscriber import Delivery, Subscriber
@@ -27,9 +27,12 @@ STALLED_S = 30.0
 @click.option("--to", "groups", required=True, metavar="GROUP[,GROUP...]", help="The groups that it is for.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
               help="Give up after so many seconds.")  # fmt: skip
+@identity_argument
 @json_argument
 @click.argument("messages", nargs=-1)
-def send(path: Path, groups: str, timeout_s: float, as_json: bool, messages: tuple[str, ...]) -> int:
+def send(
+    path: Path, groups: str, timeout_s: float, identity: str | None, as_json: bool, messages: tuple[str, ...]
+) -> int:
     """Multicast messages; without any, each line of standard input is one.
 
     Prints the timestamp of each when all groups have delivered it. Leaves with 1 if one was not delivered in time.
@@ -42,12 +45,13 @@ def send(path: Path, groups: str, timeout_s: float, as_json: bool, messages: tup
     payloads = [m.encode() for m in messages] or [line.rstrip(b"\n") for line in sys.stdin.buffer]
     if not payloads:
         return 0
-    return run_client(_send(path, [name.strip() for name in groups.split(",")], payloads, timeout_s, as_json))
+    client = Client.connect(path, timeout=timeout_s, identity=identity)
+    return run_client(_send(client, [name.strip() for name in groups.split(",")], payloads, as_json))
 
 
-async def _send(path: Path, groups: list[str], payloads: list[bytes], timeout_s: float, as_json: bool) -> int:
+async def _send(connecting: Client, groups: list[str], payloads: list[bytes], as_json: bool) -> int:
     status = 0
-    async with Client.connect(path, timeout=timeout_s) as client:
+    async with connecting as client:
         sends = [client.multicast(payload, groups) for payload in payloads]
         for end in await asyncio.gather(*sends, return_exceptions=True):
             if isinstance(end, NotDelivered):
@@ -68,9 +72,12 @@ async def _send(path: Path, groups: list[str], payloads: list[bytes], timeout_s:
 @click.option("--after", default="", metavar="CHECKPOINT", help="Begin after it: a checkpoint, or a timestamp.")
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--no-follow", is_flag=True, help="Stop when there is nothing more.")
+@identity_argument
 @json_argument
 @click.argument("group")
-def tail(path: Path, after: str, count: int | None, no_follow: bool, as_json: bool, group: str) -> int:
+def tail(
+    path: Path, after: str, count: int | None, no_follow: bool, identity: str | None, as_json: bool, group: str
+) -> int:
     """Print what a group delivers, in its order, from the beginning or after a timestamp, and go on as it happens.
 
     With `--no-follow` it ends when all is printed that a replica of the group had delivered when it began; it leaves
@@ -81,13 +88,18 @@ def tail(path: Path, after: str, count: int | None, no_follow: bool, as_json: bo
       braidcast tail g0
       braidcast tail g0 --after 17408 --count 10 --json
     """
-    return run_client(_tail(path, group, after, count, no_follow, as_json))
+    reading = Subscriber.connect(path, group=group, after=after, identity=identity)
+    config = config_at(path, identity) if no_follow else None
+    return run_client(_tail(reading, group, count, config, as_json))
 
 
-async def _tail(path: Path, group: str, after: str, count: int | None, no_follow: bool, as_json: bool) -> int:
-    async with Subscriber.connect(path, group=group, after=after) as deliveries:
-        upto = await _last_of(config_at(path), group) if no_follow else None
-        if no_follow and upto is None:
+async def _tail(
+    reading: Subscriber, group: str, count: int | None, config: ClusterConfig | None, as_json: bool
+) -> int:
+    """With a `config`, only what a replica had delivered when it began."""
+    async with reading as deliveries:
+        upto = await _last_of(config, group) if config is not None else None
+        if config is not None and upto is None:
             click.echo(f"braidcast: no replica of group {group} answers: see `braidcast status`", err=True)
             return 1
         shown, at = 0, deliveries.checkpoint.timestamp

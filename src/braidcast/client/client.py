@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from braidcast.client.errors import ClientClosed, PayloadTooLarge, StateUnusable, TimedOut
 from braidcast.client.lanes import Lane, LaneOptions, Message
 from braidcast.client.link import Link
-from braidcast.client.places import Cluster, link_to
+from braidcast.client.places import Cluster, Identity, client_name, link_to, place_of
 from braidcast.client.sender import Receipt, Sender
 from braidcast.client.state import ClientState
 from braidcast.core.client import MessageId
@@ -50,6 +50,7 @@ class ClientOptions:
     under_way_max: int
     state: str | os.PathLike[str] | None
     connect_timeout: float
+    identity: Identity = None
 
     def check(self) -> None:
         """Fail unless every option is possible."""
@@ -116,6 +117,7 @@ class Client:
         cls, cluster: Cluster, *, timeout: float | None = 30.0, linger_ms: float = 0.0,
         batch_messages_max: int = 1024, batch_bytes_max: int = 256 << 10, pipeline: int = 1,
         under_way_max: int = 10_000, state: str | os.PathLike[str] | None = None, connect_timeout: float = 5.0,
+        identity: Identity = None,
     ) -> Client:  # fmt: skip
         """A client of the cluster that a configuration, the directory of `braidcast up`, or addresses name.
 
@@ -127,10 +129,12 @@ class Client:
         `under_way_max`: with so many messages under way, another one waits.
         `state`: a file that keeps the id of this client over restarts.
         `connect_timeout`: for how long to look for a node that answers.
+        `identity`: which client this is, with TLS: a name in the configuration, or `Credentials`.
         """
         options = ClientOptions(
-            timeout, linger_ms, batch_messages_max, batch_bytes_max, pipeline, under_way_max, state, connect_timeout
-        )
+            timeout, linger_ms, batch_messages_max, batch_bytes_max, pipeline, under_way_max, state, connect_timeout,
+            identity,
+        )  # fmt: skip
         options.check()
         return cls(cluster, options)
 
@@ -143,11 +147,12 @@ class Client:
     async def __aenter__(self) -> Client:
         if self._parts is not None:
             raise BraidcastError("this client is open already: connect another one")
+        place = place_of(self.cluster, self.options.identity)
         state = ClientState(self.options.state)
-        state.open()
+        state.open(client_name(place.certificates))
         link: Link | None = None
         try:
-            link = await link_to(self.cluster, self.options.connect_timeout, state.client)
+            link = await link_to(place, self.options.connect_timeout, state.client)
             assert link.welcome is not None, "an open link was welcomed"
             state.use(link.welcome.cluster)
             self._parts = _Parts(link, state, self.options)

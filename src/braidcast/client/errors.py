@@ -32,6 +32,10 @@ class NoLongerKept(BraidcastError):
     """No reachable replica keeps what was asked for."""
 
 
+class NotPermitted(BraidcastError):
+    """The configuration of the cluster gives this client no right to that."""
+
+
 class NotDelivered(BraidcastError):
     """A message that was not delivered as far as its sender knows.
 
@@ -49,6 +53,10 @@ class NotDelivered(BraidcastError):
 
 class MessageRefused(NotDelivered):
     """The cluster, or this client on its behalf, does not take it."""
+
+
+class MessageNotPermitted(MessageRefused, NotPermitted):
+    """Its client may not send to all of its groups."""
 
 
 class PayloadTooLarge(MessageRefused):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 
-from braidcast.client.errors import NoLongerKept, UnknownGroup
+from braidcast.client.errors import NoLongerKept, NotPermitted, UnknownGroup
 from braidcast.client.link import Line, Link
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Group, Pid
-from braidcast.wire.service import Deliveries, JournalEntry, Subscribe, SubscriptionEnded
+from braidcast.wire.service import NOT_PERMITTED, Deliveries, JournalEntry, Subscribe, SubscriptionEnded
 
 AHEAD_BYTES_MAX = 4 << 20
 ENTRY_BYTES = 64
@@ -37,6 +37,7 @@ class Follower:
         self._arrived: asyncio.Queue[JournalEntry | None] = asyncio.Queue()
         """None: there is nothing more to come."""
         self._has_begun = self._has_ended = False
+        self._not_permitted = ""
         self._ahead_bytes = 0
         self._newest = after
         link.listen(Deliveries, self._on_deliveries)
@@ -59,6 +60,8 @@ class Follower:
         entry = await self._arrived.get()
         if entry is None:
             self._arrived.put_nowait(None)  # for whoever asks again
+            if self._not_permitted:
+                raise NotPermitted(self._not_permitted)
             raise NoLongerKept(
                 f"no replica of group {self.name} keeps what follows the timestamp {self._newest}: begin anew from a "
                 f"snapshot of what you build from it"
@@ -104,6 +107,9 @@ class Follower:
         if line is self.line and ended.group == self.group:
             self.given_up.add(line.node.name)
             self.line = None
+            if ended.why.startswith(NOT_PERMITTED):  # the others have the same rights for it
+                self._not_permitted = ended.why
+                self.given_up.update(host.node.name for host in self.hosts)
             if line.connection is not None:
                 line.connection.set_reading(True)
             self._subscribe()

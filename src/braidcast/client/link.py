@@ -12,7 +12,7 @@ from asyncio import FIRST_COMPLETED
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from braidcast.client.errors import ClusterUnreachable
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
@@ -30,6 +30,11 @@ from braidcast.wire.handshake import (
     Welcome,
 )
 from braidcast.wire.service import FROM_CLIENTS, TO_CLIENTS
+from braidcast.wire.subject import Subject
+from braidcast.wire.tls import TlsEnd
+
+if TYPE_CHECKING:
+    from braidcast.wire.certificates import Certificates
 
 TO_CLIENT = Codec((Reply, Redirect, Refused, *TO_CLIENTS))
 TO_NODE = Codec((Multicast, *FROM_CLIENTS))
@@ -61,8 +66,12 @@ Listener = Callable[[Line, Pid, Any], None]
 class Link:
     """A client's way to the nodes."""
 
-    def __init__(self, addresses: Sequence[str], client: Pid, cluster: str = "") -> None:
+    def __init__(
+        self, addresses: Sequence[str], client: Pid, cluster: str = "", certificates: Certificates | None = None
+    ) -> None:
         self.addresses, self.client, self.cluster = list(addresses), client, cluster
+        self.certificates = certificates
+        """Loaded; None without TLS."""
         self.lines: dict[str, Line] = {}
         self.line_of: dict[Pid, Line] = {}
         self.groups: dict[str, Group] = {}
@@ -112,9 +121,9 @@ class Link:
                 _abandon(task)
             await asyncio.gather(*tried, return_exceptions=True)
         said = [f"{address}: {str(troubles[address]) or 'no answer in time'}" for address in self.addresses]
-        why = f"no node answers ({'; '.join(said)}): are the nodes running?"
-        finals = [isinstance(error, ClusterUnreachable) and error.is_final for error in troubles.values()]
-        raise ClusterUnreachable(why, is_final=all(finals))
+        if all(isinstance(error, ClusterUnreachable) and error.is_final for error in troubles.values()):
+            raise ClusterUnreachable(f"no node lets this client in ({'; '.join(said)})", is_final=True)
+        raise ClusterUnreachable(f"no node answers ({'; '.join(said)}): are the nodes running?")
 
     async def open_within(self, seconds: float) -> None:
         """As `open`, again and again while the nodes are still starting."""
@@ -234,7 +243,7 @@ class Link:
                 answer.set_exception(ConnectionError(why))
 
         limits = ConnectionLimits(HANDSHAKE_BYTES_MAX, BUFFER_BYTES_MAX)
-        connection = Connection(limits, on_body, on_end)
+        connection = Connection(limits, on_body, on_end, tls=self._tls_to(line))
         host, port = _host_and_port(line.node.address)
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -249,6 +258,9 @@ class Link:
             connection.end("no handshake")
             raise
         if isinstance(said, Welcome):
+            if (subject := connection.subject) not in (None, Subject("node", said.node)):
+                connection.end("another node")
+                raise ClusterUnreachable(f"{subject} calls itself node {said.node}")
             if self.welcome is not None and (said.fingerprint, said.node) != (self.welcome.fingerprint, line.node.name):
                 connection.end("another node")
                 raise ClusterUnreachable(f"node {said.node} of cluster {said.cluster} answers in its place")
@@ -258,6 +270,12 @@ class Link:
         if isinstance(said, TurnedAway):
             raise ClusterUnreachable(said.why, is_final=said.final)
         raise ClusterUnreachable("what answers is no node of braidcast")
+
+    def _tls_to(self, line: Line) -> TlsEnd | None:
+        if self.certificates is None:
+            return None
+        self.certificates.look()  # one who lives for long has had new ones since
+        return self.certificates.dial(line.node.name)
 
     def _use(self, connection: Connection, line: Line) -> None:
         line.connection = connection

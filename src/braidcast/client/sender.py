@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Callable, Iterable
 from threading import Lock
@@ -25,6 +24,7 @@ from typing import NamedTuple
 
 from braidcast.client.errors import (
     ClientClosed,
+    MessageNotPermitted,
     MessageRefused,
     NotDelivered,
     PayloadTooLarge,
@@ -37,6 +37,7 @@ from braidcast.core.client import EXPIRED_SESSION, MessageId, Multicast, Redirec
 from braidcast.core.errors import BraidcastError
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid
+from braidcast.wire.service import NOT_PERMITTED
 
 RETRY_S = 0.5
 RETRY_S_MAX = 4.0
@@ -72,11 +73,6 @@ class Unit:
     def waits_for(self, group: Group) -> bool:
         """Whether this group has to answer yet."""
         return group in self.multicast.dest and group not in self.answered
-
-
-def new_client_id() -> Pid:
-    """A name that no other client has."""
-    return secrets.randbits(62) | 1 << 62
 
 
 _session_lock = Lock()
@@ -251,7 +247,8 @@ class Sender:
         unit = self.units.get(refused.id)
         if unit is not None and not unit.answered:  # one answer proves that it is delivered, whoever refuses a copy
             others = len(unit.multicast.dest) > 1 or unit.copies > 1
-            self._give_up(unit, MessageRefused(refused.id, refused.why, may_be_delivered=others))
+            kind = MessageNotPermitted if refused.why.startswith(NOT_PERMITTED) else MessageRefused
+            self._give_up(unit, kind(refused.id, refused.why, may_be_delivered=others))
             if len(self.left) > LEFT_MAX or (refused.why == EXPIRED_SESSION and refused.id.session == self.session):
                 self._begin_session()
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 
 from braidcast.client.errors import StateUnusable
-from braidcast.client.sender import new_client_id, new_session
+from braidcast.client.sender import new_session
 from braidcast.core.topology import Pid
+from braidcast.wire.subject import is_id_of, new_client_id
 
 try:
     import fcntl
@@ -43,9 +44,9 @@ class ClientState:
         self._cluster = ""
         self._lock: int | None = None
 
-    def open(self) -> None:
-        """Learn who this client is."""
-        self.client = new_client_id()
+    def open(self, name: str = "") -> None:
+        """Learn who this client is; with a certificate, it is one of the ids of the name in that."""
+        self.client = new_client_id(name)
         if self.path is None:
             return
         try:
@@ -59,6 +60,9 @@ class ClientState:
             self.close()
             why = f"{self.path} is not the state of a client ({error}): with another file it is another client"
             raise StateUnusable(why) from None
+        if name and not is_id_of(self.client, name):
+            self.close()
+            raise StateUnusable(f"{self.path} is not the state of client {name}: give each client a file of its own")
 
     def use(self, cluster: str) -> None:
         """This client talks to that cluster, and to no other."""

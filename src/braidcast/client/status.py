@@ -7,12 +7,16 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from braidcast.client.link import Line, Link
-from braidcast.client.sender import new_client_id
+from braidcast.client.places import client_name
 from braidcast.core.topology import Pid
-from braidcast.wire.service import Status, StatusWanted
+from braidcast.wire.service import Status, StatusRefused, StatusWanted
+from braidcast.wire.subject import new_client_id
+
+if TYPE_CHECKING:
+    from braidcast.wire.certificates import Certificates
 
 ANSWER_S = 2.0
 
@@ -27,15 +31,25 @@ class NodeStatus:
     trouble: str
 
 
-async def statuses(addresses: Sequence[str], cluster: str = "", wait_s: float = ANSWER_S) -> list[NodeStatus]:
+async def statuses(
+    addresses: Sequence[str], cluster: str = "", wait_s: float = ANSWER_S, certificates: Certificates | None = None
+) -> list[NodeStatus]:
     """Ask every node; those that do not answer in time have no answer."""
     answers: dict[str, dict[str, Any]] = {}
-    link = Link(addresses, new_client_id(), cluster)
+    refused: dict[str, str] = {}
+    link = Link(addresses, new_client_id(client_name(certificates)), cluster, certificates)
     everybody = asyncio.Event()
 
     def hear(line: Line, sender: Pid, status: Status) -> None:
         answers[line.node.name] = json.loads(status.text)
-        if len(answers) == len(link.lines):
+        look()
+
+    def hear_no(line: Line, sender: Pid, no: StatusRefused) -> None:
+        refused[line.node.name] = no.why
+        look()
+
+    def look() -> None:
+        if len(answers) + len(refused) == len(link.lines):
             everybody.set()
 
     def ask(line: Line) -> None:
@@ -44,13 +58,15 @@ async def statuses(addresses: Sequence[str], cluster: str = "", wait_s: float = 
     await link.open()
     try:
         link.listen(Status, hear)
+        link.listen(StatusRefused, hear_no)
         link.on_connected.append(ask)
         for line in link.lines.values():
             ask(line)
         with suppress(TimeoutError):
             await asyncio.wait_for(everybody.wait(), wait_s)
         return [
-            NodeStatus(name, line.node.address, answers.get(name), line.trouble) for name, line in link.lines.items()
+            NodeStatus(name, line.node.address, answers.get(name), refused.get(name, line.trouble))
+            for name, line in link.lines.items()
         ]
     finally:
         await link.close()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braidcast.client.errors import UnknownGroup
 from braidcast.client.follower import Follower
-from braidcast.client.places import Cluster, link_to
+from braidcast.client.places import Cluster, Identity, link_to, place_of
 from braidcast.core.client import MessageId
 from braidcast.core.errors import BraidcastError
 from braidcast.core.timestamps import Timestamp
@@ -84,10 +84,12 @@ class Delivery:
 class Subscriber:
     """The deliveries of one group, for ever. Made by `connect`, used in an `async with` block."""
 
-    def __init__(self, cluster: Cluster, group: str, after: Checkpoint, connect_timeout: float) -> None:
+    def __init__(
+        self, cluster: Cluster, group: str, after: Checkpoint, connect_timeout: float, identity: Identity = None
+    ) -> None:
         self.cluster, self.group, self.checkpoint = cluster, group, after
         """`checkpoint` is that of the last delivery."""
-        self.connect_timeout = connect_timeout
+        self.connect_timeout, self.identity = connect_timeout, identity
         self._follower: Follower | None = None
         self._names: dict[int, str] = {}
         self._ready: deque[Delivery] = deque()
@@ -95,15 +97,18 @@ class Subscriber:
 
     @classmethod
     def connect(
-        cls, cluster: Cluster, *, group: str, after: Checkpoint | str | Timestamp = "", connect_timeout: float = 5.0
-    ) -> Subscriber:
+        cls, cluster: Cluster, *, group: str, after: Checkpoint | str | Timestamp = "", connect_timeout: float = 5.0,
+        identity: Identity = None,
+    ) -> Subscriber:  # fmt: skip
         """Read a group of the cluster that a configuration, the directory of `braidcast up`, or addresses name.
 
         `after`: the checkpoint of the last delivery that was dealt with, or its text; or a timestamp.
+        `identity`: which client this is, with TLS: a name in the configuration, or `Credentials`.
         """
         if isinstance(after, str):
             after = Checkpoint.parse(after)
-        return cls(cluster, group, after if isinstance(after, Checkpoint) else Checkpoint(after), connect_timeout)
+        after = after if isinstance(after, Checkpoint) else Checkpoint(after)
+        return cls(cluster, group, after, connect_timeout, identity)
 
     def sync(self) -> SyncSubscriber:
         """The same for code without an event loop: `with Subscriber.connect(...).sync() as deliveries:`."""
@@ -114,7 +119,7 @@ class Subscriber:
     async def __aenter__(self) -> Subscriber:
         if self._follower is not None:
             raise BraidcastError("this subscriber is open already: connect another one")
-        link = await link_to(self.cluster, self.connect_timeout)
+        link = await link_to(place_of(self.cluster, self.identity), self.connect_timeout)
         try:
             self._follower = Follower(link, self.group, self.checkpoint.timestamp)
         except UnknownGroup:

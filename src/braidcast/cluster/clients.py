@@ -17,6 +17,7 @@ from braidcast.cluster.config import FRAME_MARGIN_BYTES
 from braidcast.cluster.journal import ENTRY_BYTES, Compacted, Journal
 from braidcast.cluster.journal_segments import JournalError
 from braidcast.cluster.lacking import FILES, lack_of
+from braidcast.cluster.rights import EVERYTHING, Rights
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Group, Pid, Pids
 from braidcast.wire.codec import Item
@@ -37,9 +38,10 @@ class ClientSession:
     """One connection of one client."""
 
     def __init__(
-        self, connection: Connection, pid: Pid, bodies: Callable[[Sequence[Item], int], Iterable[bytes]]
-    ) -> None:
-        self.connection, self.pid, self.bodies = connection, pid, bodies
+        self, connection: Connection, pid: Pid, bodies: Callable[[Sequence[Item], int], Iterable[bytes]],
+        rights: Rights = EVERYTHING,
+    ) -> None:  # fmt: skip
+        self.connection, self.pid, self.bodies, self.rights = connection, pid, bodies, rights
         self.outgoing: list[Item] = []
         self.following: dict[Group, Timestamp] = {}
         """Up to where each journal was sent."""

@@ -20,12 +20,21 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from braidcast.core.errors import BraidcastError, OptionError, TopologyError
+from braidcast.cluster.config_security import (
+    ClientConfig,
+    WithoutTls,
+    check_exposed,
+    check_has_tls,
+    clients_of,
+)
+from braidcast.cluster.config_topology import topology_of
+from braidcast.core.errors import BraidcastError, OptionError
 from braidcast.core.protocol import Protocol
 from braidcast.core.topology import Group, Pid, Pids, Topology
+from braidcast.settings.key_lines import KeyPath
+from braidcast.settings.tls import Credentials, TlsConfig, file_of, own_files, read_tls
 from braidcast.settings.toml_lines import (
     Choice,
-    KeyPath,
     Reading,
     Relation,
     Text,
@@ -153,6 +162,8 @@ class NodeConfig:
         Text("Where other nodes reach it, if not at its address: a port that is forwarded to it, say.", "host:port",
              parse_address, "10.0.0.1:7101", absent="its address"),
     ] = None  # fmt: skip
+    certificate: Annotated[Path | None, file_of("What it shows.", "n1.pem", "that of `[tls]`")] = None
+    key: Annotated[Path | None, file_of("Its private key.", "n1.key", "that of `[tls]`")] = None
 
     @property
     def host(self) -> str:
@@ -208,6 +219,13 @@ class ClusterConfig:
         Choice('A message for a group without a reachable quorum waits ("wait") or is refused with an error '
                '("refuse").', WhenUnavailable),
     ] = "wait"  # fmt: skip
+    without_tls: Annotated[
+        WithoutTls,
+        Choice('Without `[tls]`, nodes listen on this machine only ("loopback"); or elsewhere, too, and whoever '
+               "reaches them may do everything.", WithoutTls),
+    ] = "loopback"  # fmt: skip
+    tls: TlsConfig | None = None
+    clients: Mapping[str, ClientConfig] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
 
@@ -226,6 +244,13 @@ class ClusterConfig:
         """The node that hosts a process of the topology."""
         group = self.groups[self.topology.group_of[pid]]
         return group.nodes[pid - group.pids[0]]
+
+    def credentials_of_node(self, name: str) -> Credentials | None:
+        """What a node shows; None without TLS."""
+        node, tls = self.node(name), self.tls
+        if tls is None:
+            return None
+        return tls.credentials("node", name, node.certificate or tls.certificate, node.key or tls.key)
 
     def journal_folder(self, node: str, group: str) -> Path:
         """Where a node keeps what its replica of a group delivered."""
@@ -266,6 +291,8 @@ class ClusterConfig:
 SECTIONS: Final[Mapping[str, type]] = {
     "cluster": ClusterConfig,
     "nodes.NAME": NodeConfig,
+    "tls": TlsConfig,
+    "clients.NAME": ClientConfig,
     "limits": Limits,
     "timing": Timing,
 }
@@ -305,11 +332,14 @@ def parse_config(text: str, path: str | os.PathLike[str], protocol_named: Callab
     pairs, options = _options(read, tables["cluster"], protocol)
     nodes = _nodes(read, tables["nodes"], place.parent)
     groups = _groups(read, tables["groups"], tables["nodes"])
-    topology = _topology(read, groups, protocol)
+    topology = topology_of(read, groups, protocol)
     limits = read.settings(Limits, tables["limits"], ("limits",))
     read.related(Limits, limits, ("limits",), RELATIONS["limits"])
     timing = read.settings(Timing, tables["timing"], ("timing",))
     read.related(Timing, timing, ("timing",), RELATIONS["timing"])
+    tls = read_tls(read, place.parent)
+    clients = clients_of(read, tables["clients"], tables["groups"] or {}, place.parent)
+    check_exposed(read, values.get("without_tls", "loopback"), {node.name: node.address for node in nodes.values()})
     if read.found:
         raise ConfigError(file, read.problems(file))
     if "history" in values:
@@ -326,13 +356,15 @@ def parse_config(text: str, path: str | os.PathLike[str], protocol_named: Callab
         path=place,
         limits=Limits(**limits),
         timing=Timing(**timing),
+        tls=tls,
+        clients=clients,
     )
 
 
 def _sections(read: Reading) -> dict[str, dict[str, Any] | None]:
     """The tables at the top of the file; None for what is absent or no table."""
     needed = {"cluster": "with name and protocol", "groups": 'with NAME = ["n1", ...]', "nodes": "as [nodes.NAME]"}
-    names = (*needed, "limits", "timing")
+    names = (*needed, "limits", "timing", "tls", "clients")
     for name in read.document:
         if name not in names:
             read.unknown((name,), names)
@@ -382,14 +414,15 @@ def _nodes(read: Reading, table: Mapping[str, Any] | None, base: Path) -> dict[s
     for name in table or {}:
         at = ("nodes", name)
         read.name(at, "a node")
-        values = read.settings(NodeConfig, read.table(table or {}, at), at)
+        values = own_files(read, read.settings(NodeConfig, read.table(table or {}, at), at), at, base)
         unix = base / values["unix"] if "unix" in values else None
         if unix is not None and (size := len(os.fsencode(unix))) > UNIX_PATH_BYTES_MAX:
             what = f"has {size} bytes as {shown(str(unix))}, at most {UNIX_PATH_BYTES_MAX} are possible"
             read.problem((*at, "unix"), f"{dotted((*at, 'unix'))} {what}: choose a shorter path, such as one in /run")
         if "address" in values:
             data = base / values.get("data", Path("data", name))
-            nodes[name] = NodeConfig(name, values["address"], data, unix, values.get("peer_address"))
+            nodes[name] = NodeConfig(**{**values, "name": name, "data": data, "unix": unix})
+    check_has_tls(read, table)
     owner: dict[object, str] = {}
     for node in nodes.values():
         for key, value, place in (
@@ -429,35 +462,3 @@ def _groups(read: Reading, table: Mapping[str, Any] | None, nodes: Mapping[str, 
         if groups and all(group.nodes for group in groups) and node not in hosts:
             read.problem(("nodes", node), f"node {toml_key(node)} hosts no group: add it to one, or remove it")
     return groups
-
-
-def _topology(read: Reading, groups: Sequence[GroupConfig], protocol: Protocol | None) -> Topology | None:
-    """The topology, if it is possible and suits the protocol."""
-    if not groups or not all(group.nodes for group in groups):
-        return None
-    try:
-        topology = Topology(*(group.pids for group in groups))
-        if protocol is not None:
-            protocol.check_topology(topology)
-        return topology
-    except TopologyError as error:
-        whole = str(error)
-    # The error names the first wrong group by its number. Others are wrong, too, if they are so alone, as group 0.
-    read.problem(*_translated(whole, groups))
-    for group in groups:
-        try:
-            if protocol is not None:
-                protocol.check_topology(Topology(group.pids))
-        except TopologyError as error:
-            at, what = _translated(str(error), [group])
-            if len(at) > 1:
-                read.problem(at, what)
-    return None
-
-
-def _translated(what: str, groups: Sequence[GroupConfig]) -> tuple[KeyPath, str]:
-    """An error about a topology with the names of groups for their numbers, and where it belongs."""
-    found = [int(number) for number in re.findall(r"\bgroup (\d+)\b", what)]
-    names = {number: groups[number].name for number in found if number < len(groups)}
-    what = re.sub(r"\bgroup (\d+)\b", lambda number: f"group {toml_key(names.get(int(number[1]), number[1]))}", what)
-    return ("groups", *list(names.values())[:1]), what

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from braidcast.cluster.config import Layout
 from braidcast.settings.toml_lines import toml_key, toml_value
 
+ADMIN = "admin"
+"""The client that the users of a local cluster with TLS are, unless they say otherwise."""
+
 
 def render_local(
     protocol: str,
@@ -17,12 +20,14 @@ def render_local(
     replicas: int = 3,
     layout: Layout = "colocated",
     unix: bool = False,
-    settings: Mapping[str, Mapping[str, str | int]] | None = None,
+    tls: bool = False,
+    settings: Mapping[str, Mapping[str, str | int | Sequence[str]]] | None = None,
 ) -> str:
     """The file of a cluster on this machine, with a port for each node: as many as replicas, in a group or in all.
 
     `colocated`: nodes n1, n2, ... each host a replica of every group. `spread`: each replica has a node, g0-1 and so
-    on. `settings` says, per section (`cluster`, `cluster.options`, `limits`, `timing`), what is not as by default.
+    on. `tls`: with certificates in `certs/`, which `certify_cluster` makes, and a client `admin` with every right.
+    `settings` says, per section (`cluster`, `cluster.options`, `limits`, `timing`), what is not as by default.
     """
     names = [f"g{number}" for number in range(groups)] if isinstance(groups, int) else groups
     each = range(1, replicas + 1)
@@ -37,6 +42,9 @@ def render_local(
     for node, port in zip(nodes, ports, strict=True):
         socket = {"unix": f"run/{node}.sock"} if unix else {}
         sections[f"nodes.{node}"] = {"address": f"127.0.0.1:{port}", "data": f"data/{node}", **socket}
+    if tls:
+        sections["tls"] = {"authority": "certs/authority.pem", "identity": ADMIN}
+        sections[f"clients.{ADMIN}"] = {"send": ["*"], "read": ["*"], "status": True}
     of = "one" if layout == "spread" else "every"
     blocks = [
         f"# Nodes on this machine: {len(nodes)}; each hosts a replica of {of} group.\n"

@@ -6,12 +6,14 @@
 2. A client speaks only for itself: a message in another client's name is refused and counted.
 3. What a client may ask for by mistake (a group that is not here, a payload that is too large) is answered, not fatal.
 4. Whatever ends a connection from this side, and every message that is passed over, is counted by its reason.
+5. With TLS, who somebody says to be is who their certificate names; what a client may do is looked up when it comes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import stat
 import time
@@ -21,13 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 from braidcast.cluster.admission import SUBMITTED_BYTES_MAX
 from braidcast.cluster.clients import ClientSession
+from braidcast.cluster.config import ConfigError, load_config
 from braidcast.cluster.open_files import STRANGERS_MAX
+from braidcast.cluster.peers import NAME_SHOWN_MAX
+from braidcast.cluster.rights import Guard, TurnedAwayClient
 from braidcast.cluster.status import status_of
 from braidcast.core.client import Multicast, Refused
 from braidcast.core.errors import BraidcastError
 from braidcast.core.topology import Group, Pids
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
+from braidcast.wire.frames import frame
 from braidcast.wire.handshake import (
     HANDSHAKE,
     HANDSHAKE_BYTES_MAX,
@@ -38,11 +44,25 @@ from braidcast.wire.handshake import (
     TurnedAway,
     Welcome,
 )
-from braidcast.wire.service import FROM_CLIENTS, Status, StatusWanted, Subscribe, SubscriptionEnded, Unsubscribe
+from braidcast.wire.service import (
+    FROM_CLIENTS,
+    NOT_PERMITTED,
+    Status,
+    StatusRefused,
+    StatusWanted,
+    Subscribe,
+    SubscriptionEnded,
+    Unsubscribe,
+)
+from braidcast.wire.subject import Subject
 
 if TYPE_CHECKING:
     from braidcast.cluster.node import Node
 
+log = logging.getLogger(__name__)
+
+TLS_ONLY = frame(0, HANDSHAKE.encode(TurnedAway("this cluster speaks TLS only: see [tls] of its configuration", False)))
+"""To those who do not speak it. Not final: in plain words nobody is told to stop."""
 CLIENT_ID_MAX = (1 << 63) - 1
 
 
@@ -78,14 +98,23 @@ class Door:
         """Connections that are nobody's yet, and since when."""
         self.strangers_max = STRANGERS_MAX + len(self.config.nodes)
         self.servers: list[asyncio.Server] = []
+        self.group_names = [group.name for group in self.config.groups]
+        self.guard = Guard(self.config)
+        self.tls = node.peers.tls
 
     async def open(self) -> None:
         """Begin to listen."""
         loop = asyncio.get_running_loop()
         me = self.config.nodes[self.node.name]
 
+        if self.tls is not None:
+            self.tls.load()
+
         def accept() -> Connection:
-            return Connection(self.limits, self._on_first_body, self._on_stranger_gone, self._on_stranger)
+            tls = self.tls.accept() if self.tls is not None else None
+            made = Connection(self.limits, self._on_first_body, self._on_stranger_gone, self._on_stranger, tls)
+            made.in_plain = TLS_ONLY
+            return made
 
         try:
             self.servers.append(await loop.create_server(accept, me.host, me.port))
@@ -111,10 +140,30 @@ class Door:
             connection.end("this node stops")
 
     def pulse(self) -> None:
-        """Send away who has not said a word."""
+        """Send away who has not said a word, and see whether there are new certificates."""
         too_old = time.monotonic() - self.config.timing.handshake_ms_max / 1000
         for connection in [c for c, since in self.strangers.items() if since < too_old]:
             connection.end("no handshake in time")
+        self.look_at_certificates()
+
+    def reload(self) -> None:
+        """Take the certificates and the rights of now; a client whose rights are others has to come again."""
+        self.look_at_certificates()
+        try:
+            config = load_config(self.config.path, lambda _: self.config.protocol)
+        except ConfigError as error:
+            return log.warning("the rights stay as they are: %s", error)
+        if config.fingerprint != self.config.fingerprint or (config.tls is None) != (self.tls is None):
+            return log.warning("the rights stay as they are: the configuration changed in more, which needs a restart")
+        self.guard = Guard(config)
+        for session in self.node.clients.all():
+            if session.connection.subject is not None and session.rights != self.guard.of(session.rights.client):
+                session.connection.end("its rights have changed")
+
+    def look_at_certificates(self) -> None:
+        """Take new ones for the connections to come."""
+        if self.tls is not None and (said := self.tls.look()):
+            log.warning(said)
 
     # -- connections that are nobody's yet ---------------------------------------------------------------------------
 
@@ -137,6 +186,11 @@ class Door:
             return connection.end(str(error))
         connection.reader.body_bytes_max = self.config.limits.frame_bytes_max
         if isinstance(said, Hello):
+            if connection.subject not in (None, Subject("node", said.node)):
+                return self._turn_away(
+                    connection, "peer with the certificate of another",
+                    TurnedAway(f"{connection.subject} is not node {said.node[:NAME_SHOWN_MAX]}", False),
+                )  # fmt: skip
             self.node.peers.answer(connection, said)
         elif isinstance(said, ClientHello):
             self._welcome(connection, said)
@@ -154,9 +208,11 @@ class Door:
         elif hello.client in self.node.topology.group_of or not 0 <= hello.client <= CLIENT_ID_MAX:
             why = f"{hello.client} is not the id of a client"
         if why is not None:
-            self.node.refuse("client turned away")
-            connection.send(HANDSHAKE.encode(TurnedAway(why, True)))
-            return connection.end("turned away", flush=True)
+            return self._turn_away(connection, "client turned away", TurnedAway(why, True))
+        try:
+            rights = self.guard.admit(hello, connection.subject)
+        except TurnedAwayClient as error:
+            return self._turn_away(connection, error.kind, TurnedAway(str(error), True))
         groups = tuple(GroupInfo(g.name, number, g.pids) for number, g in enumerate(config.groups))
         nodes = tuple(NodeInfo(n.name, n.address, config.pids_of(n.name)) for n in config.nodes.values())
         connection.limits = ConnectionLimits(limits.frame_bytes_max, limits.client_buffer_bytes_max)
@@ -165,10 +221,15 @@ class Door:
             limits.payload_bytes_max,
         )  # fmt: skip
         connection.send(HANDSHAKE.encode(welcome))
-        session = ClientSession(connection, hello.client, self.from_clients.bodies)
+        session = ClientSession(connection, hello.client, self.from_clients.bodies, rights)
         connection.on_body = lambda _, body: self._on_client_body(session, body)
         connection.on_end = lambda *_: self._on_client_gone(session)
         self.node.clients.add(session)
+
+    def _turn_away(self, connection: Connection, counted: str, no: TurnedAway) -> None:
+        self.node.refuse(counted)
+        connection.send(HANDSHAKE.encode(no))
+        connection.end("turned away", flush=True)
 
     # -- clients -----------------------------------------------------------------------------------------------------
 
@@ -206,7 +267,13 @@ class Door:
             else:
                 node.clients.hold(session, to, message)
         if wants_status:
-            session.answer(Status(json.dumps(status_of(node))))
+            self._tell_status(session)
+
+    def _tell_status(self, session: ClientSession) -> None:
+        if (why := session.rights.why_not_ask()) is not None:
+            self.node.refuse(f"client: {NOT_PERMITTED}")
+            return session.answer(StatusRefused(why))
+        session.answer(Status(json.dumps(status_of(self.node))))
 
     def submit(self, session: ClientSession, to: Pids, message: Any) -> None:
         """What a client wants to have ordered."""
@@ -231,6 +298,8 @@ class Door:
         largest = self.config.limits.payload_bytes_max
         if message.id.client != session.pid:
             return "in another client's name"
+        if (why := session.rights.why_not_send(message.dest, self.group_names)) is not None:
+            return why
         if len(message.payload) > largest:
             return f"too large: {len(message.payload):,} bytes, at most {largest:,}"
         if self.config.when_unavailable == "refuse":
@@ -250,9 +319,13 @@ class Door:
         node = self.node
         match message:
             case Subscribe(group=group, after=after):
-                if group not in node.by_group:
-                    ended = SubscriptionEnded(group, f"node {node.name} has no replica of that group")
-                    node.clients.tell(session.pid, 0, ended)
+                why = session.rights.why_not_read(group, self.group_names)
+                if why is not None:
+                    node.refuse(f"client: {NOT_PERMITTED}")
+                elif group not in node.by_group:
+                    why = f"node {node.name} has no replica of that group"
+                if why is not None:
+                    node.clients.tell(session.pid, 0, SubscriptionEnded(group, why))
                     return
                 session.following[group] = after
                 node.clients.following[session] = None

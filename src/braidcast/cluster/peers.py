@@ -20,6 +20,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from random import random
+from typing import TYPE_CHECKING
 
 from braidcast.cluster.config import ClusterConfig, NodeConfig
 from braidcast.cluster.identity import Identity
@@ -28,6 +29,10 @@ from braidcast.settings.toml_lines import host_and_port
 from braidcast.wire.codec import Codec, Item, Undecodable
 from braidcast.wire.connection import Connection, ConnectionLimits
 from braidcast.wire.handshake import HANDSHAKE, Hello, TurnedAway
+from braidcast.wire.subject import Subject
+
+if TYPE_CHECKING:
+    from braidcast.wire.certificates import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -146,6 +151,15 @@ class Peer:
         return True
 
 
+def tls_of(config: ClusterConfig, node: str) -> Certificates | None:
+    """What a node shows to others, not loaded yet; None without TLS."""
+    if (credentials := config.credentials_of_node(node)) is None:
+        return None
+    from braidcast.wire.certificates import Certificates  # it takes a while, and not everybody needs it
+
+    return Certificates(credentials, Subject("node", node))
+
+
 class Peers:
     """All the others, and the handshake with them."""
 
@@ -165,6 +179,8 @@ class Peers:
         """Called with the reason, to be counted, for every connection of another node that this one ends."""
         self.me = identity.node
         self.life = uuid.uuid4().hex
+        self.tls = tls_of(config, self.me)
+        """Loaded by whoever opens the door."""
         self.all = {
             name: Peer(node, config.pids_of(name)) for name, node in config.nodes.items() if name != self.me
         }
@@ -259,7 +275,8 @@ class Peers:
                 ended.set_result(None)
             self._on_end(peer, connection, why)
 
-        connection = Connection(self.limits, on_body, on_end)
+        tls = self.tls.dial(peer.name) if self.tls is not None else None
+        connection = Connection(self.limits, on_body, on_end, tls=tls)
         try:
             async with asyncio.timeout(timing.connect_ms_max / 1000):
                 await self._open(peer, connection)

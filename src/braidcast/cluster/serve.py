@@ -78,6 +78,7 @@ async def _serve(node: Node) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
+    loop.add_signal_handler(signal.SIGHUP, node.door.reload)
     await node.start()
     assert node.failure is not None, "made by start"
     groups = ", ".join(node.config.group_name(group) for group in node.by_group)

@@ -38,6 +38,9 @@ def status_of(node: Node) -> dict[str, Any]:
             {"node": peer.name, "connected": peer.connected, "sessions": peer.sessions, "trouble": peer.trouble}
             for peer in node.peers.all.values()
         ],
+        "tls": None if (tls := node.peers.tls) is None else {
+            "until": tls.until.isoformat() if tls.until is not None else None, "trouble": tls.complaint,
+        },
         "clients": len(node.clients),
         "reads_clients": node.admission.admit(),
         "refused": dict(node.refused),

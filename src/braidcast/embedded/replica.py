@@ -27,7 +27,7 @@ from typing import Any
 from braidcast.cli.registry import protocol_named
 from braidcast.client.client import Client
 from braidcast.client.errors import TimedOut, UnknownGroup
-from braidcast.client.places import place_of
+from braidcast.client.places import Identity, place_of
 from braidcast.client.sender import Receipt
 from braidcast.cluster.config import ClusterConfig, load_config
 from braidcast.cluster.data import locked
@@ -69,6 +69,7 @@ class Replica:
     def __init__(
         self, cluster: str | os.PathLike[str], *, node: str, applications: Mapping[str, StateMachine],
         timeout: float | None = 30.0, rejoin: bool = False, state_bytes_min: int = 16 << 20,
+        identity: Identity = None,
     ) -> None:  # fmt: skip
         """The node of that name, of the cluster that a configuration or the directory of `braidcast up` describes.
 
@@ -76,9 +77,11 @@ class Replica:
         `timeout`: seconds after which a submission ends with `TimedOut`; None for never.
         `rejoin`: the disk of this node was lost, and the others shall restore it (`--rejoin` of `braidcast node`).
         `state_bytes_min`: a state is written to disk each time the journal has grown by so much, or by twice its size.
+        `identity`: with TLS, the client as which it submits, as that of `Client.connect`.
         """
         self.cluster, self.name, self.applications = Path(cluster), node, dict(applications)
         self.timeout, self.rejoin, self.state_bytes_min = timeout, rejoin, state_bytes_min
+        self.identity = identity
         self.hosted: dict[str, Hosted] = {}
         self.node: Node | None = None
         self._client: Client | None = None
@@ -147,7 +150,7 @@ class Replica:
         assert node.failure is not None, "made by start"
         node.failure.add_done_callback(self._on_failure)
         stack.callback(self._results.end, "the replica was closed")
-        place = place_of(config.path)
+        place = place_of(config.path, self.identity)
         mine = config.node(self.name).address
         first = replace(place, addresses=(mine, *[address for address in place.addresses if address != mine]))
         client = Client.connect(first, timeout=self.timeout, under_way_max=UNDER_WAY_MAX)

@@ -1,10 +1,7 @@
 """TOML with lines: reads a text against a schema and says on which line each problem stands, which `tomllib` does not.
 
-A section is a frozen dataclass; a field annotated with a `Whole`, a `Choice` or a `Text` is a key, with its
-documentation. `key_lines` is for texts that `tomllib` has accepted: it finds keys and does not judge them. A path is
-the way to a value from the top: the keys of tables, and indexes from 0 into arrays. What stands for a path is the line
-on which its key begins (an element of an array: the element). A table has the line of its header; without one, the
-line of the first key inside it.
+A section is a frozen dataclass; a field annotated with a `Whole`, a `Choice`, a `Flag`, a `Text` or a `Names` is a key,
+with its documentation.
 """
 
 from __future__ import annotations
@@ -15,26 +12,17 @@ import json
 import os
 import re
 import tomllib
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
-KeyPath = tuple[str | int, ...]
+from braidcast.settings.key_lines import KeyPath, key_lines
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _HOST: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
-_SPACE: Final = re.compile(r"[ \t]*")
-_BLANK: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_KEY: Final = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
-_VALUE: Final = re.compile(
-    # Three quotes close a string of several lines, and up to two more before them belong to it.
-    r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^,\]}#\n]+''',
-    re.DOTALL,
-)
 _PLACE: Final = re.compile(r"(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.S)
 _REMEDIES: Final = (
     ("Invalid value", "put text in quotes, and write true and false in small letters"),
@@ -125,6 +113,24 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """A key that takes true or false."""
+
+    doc: str
+
+    @property
+    def takes(self) -> str:
+        """What it takes, for people."""
+        return "true or false"
+
+    def read(self, value: object) -> bool:
+        """The value."""
+        if not isinstance(value, bool):
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A key that takes a string."""
 
@@ -142,10 +148,27 @@ class Text:
         return self.parse(value)
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A key that takes a list of names; whose they are is not known here."""
+
+    doc: str
+    takes: str
+    example: tuple[str, ...]
+    absent: str
+    """What it means to leave the key out."""
+
+    def read(self, value: object) -> tuple[str, ...]:
+        """The value."""
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            raise ValueError
+        return tuple(value)
+
+
 class Known(NamedTuple):
     """A key that a section knows."""
 
-    setting: Whole | Choice | Text
+    setting: Whole | Choice | Flag | Text | Names
     default: str | int | None
     """None: left out, it has no value or one that depends on others."""
 
@@ -157,7 +180,7 @@ class Known(NamedTuple):
     @property
     def example(self) -> str:
         """A value that it takes, as TOML."""
-        if isinstance(self.setting, Text):
+        if isinstance(self.setting, Text | Names):
             return toml_value(self.setting.example)
         assert self.default is not None, "every number and every choice has a default"
         return toml_value(self.default)
@@ -371,105 +394,3 @@ class Reading:
         else:
             hint = f"remove it, or use {', '.join(written.values())}"
         self.problem(at, f"there is no {what}: {hint}")
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Where keys stand.
-
-
-def key_lines(text: str) -> dict[KeyPath, int]:
-    """The line, from 1, of every path in a valid TOML text."""
-    return _Scanner(text).document()
-
-
-class _Scanner:
-    """Walks once over the text; `at` is how far it has come."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.ends = [found.start() for found in re.finditer("\n", text)]
-        self.lines: dict[KeyPath, int] = {}
-        self.last: dict[KeyPath, int] = {}
-        """Per array of tables, the index of its latest one: where headers below it belong."""
-
-    def document(self) -> dict[KeyPath, int]:
-        table: KeyPath = ()
-        while self.blank() != "":
-            if self.text[self.at] == "[":
-                table = self.header()
-            else:
-                self.pair(table)
-        return self.lines
-
-    def header(self) -> KeyPath:
-        line, brackets = self.line(), 2 if self.text.startswith("[[", self.at) else 1
-        self.at += brackets
-        *outer, key = self.keys()
-        self.at += brackets
-        path: KeyPath = ()
-        for name in outer:
-            path = (*path, name)
-            self.lines.setdefault(path, line)
-            if path in self.last:
-                path = (*path, self.last[path])
-        path = (*path, key)
-        if brackets == 2:
-            self.lines.setdefault(path, line)
-            self.last[path] = self.last.get(path, -1) + 1
-            path = (*path, self.last[path])
-        self.lines[path] = line
-        return path
-
-    def pair(self, table: KeyPath) -> None:
-        line, path = self.line(), table
-        for key in self.keys():
-            path = (*path, key)
-            self.lines.setdefault(path, line)
-        self.at += 1  # the equals sign
-        self.value(path)
-
-    def keys(self) -> list[str]:
-        found: list[str] = []
-        while True:
-            self.skip(_SPACE)
-            raw = self.skip(_KEY)
-            found.append(tomllib.loads(f"key = {raw}")["key"] if raw[0] in "\"'" else raw)
-            self.skip(_SPACE)
-            if not self.text.startswith(".", self.at):
-                return found
-            self.at += 1
-
-    def value(self, path: KeyPath) -> None:
-        self.skip(_SPACE)
-        opening = self.text[self.at]
-        if opening not in "[{":
-            self.skip(_VALUE)
-            return
-        self.at += 1
-        index = 0
-        while self.blank() not in "]}":
-            if opening == "{":
-                self.pair(path)
-            else:
-                element = (*path, index)
-                self.lines[element] = self.line()
-                self.value(element)
-                index += 1
-            if self.blank() == ",":
-                self.at += 1
-        self.at += 1
-
-    def blank(self) -> str:
-        """Pass over space, ends of lines and comments; the character that follows, empty at the end."""
-        self.skip(_BLANK)
-        return self.text[self.at : self.at + 1]
-
-    def skip(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.at)
-        assert found is not None, "the text is valid TOML"
-        self.at = found.end()
-        return found[0]
-
-    def line(self) -> int:
-        return bisect_left(self.ends, self.at) + 1

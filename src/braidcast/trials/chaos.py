@@ -52,6 +52,7 @@ class ChaosPlan:
     weights: tuple[tuple[str, int], ...] = (
         (KILL, 6), (PAUSE, 4), (PARTITION, 5), (RESTART, 3), (BLACKOUT, 1), (CLIENT_DEATH, 2),
     )  # fmt: skip
+    tls: bool = False
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ async def run_chaos(plan: ChaosPlan, folder: Path, progress: Callable[[float, st
     random = Random(plan.seed)
     faulty = await FaultyCluster.make(
         folder, plan.protocol, groups=plan.groups, replicas=plan.replicas, layout=plan.layout,
-        settings={"cluster": {"history_detail": plan.detail}},
+        tls=plan.tls, settings={"cluster": {"history_detail": plan.detail}},
     )
     try:
         faulty.cluster.start_all()

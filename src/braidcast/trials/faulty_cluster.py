@@ -14,7 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from braidcast.client.errors import ClusterUnreachable
+from braidcast.client.places import place_of
 from braidcast.client.status import NodeStatus, groups_with_leader, is_settled, statuses
+from braidcast.cluster.authority import certify_cluster
 from braidcast.cluster.config import ClusterConfig, Layout, load_config
 from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import LocalCluster, LocalClusterError, free_ports, node_command
@@ -52,17 +54,21 @@ class FaultyCluster:
     @classmethod
     async def make(
         cls, folder: Path, protocol: Protocol, *, groups: int = 3, replicas: int = 3, layout: Layout = "colocated",
-        settings: dict[str, dict[str, str | int]] | None = None,
+        tls: bool = False, settings: dict[str, dict[str, str | int]] | None = None,
     ) -> FaultyCluster:  # fmt: skip
         """Write the configurations, one that clients use and one for each node, and open proxies between them."""
         ports = free_ports(groups * replicas if layout == "spread" else replicas)
         settings = {**(settings or {}), "cluster": {"history": "history", **(settings or {}).get("cluster", {})}}
-        text = render_local(protocol.name, ports, groups=groups, replicas=replicas, layout=layout, settings=settings)
+        text = render_local(
+            protocol.name, ports, groups=groups, replicas=replicas, layout=layout, tls=tls, settings=settings
+        )
         folder = folder.resolve()  # nodes are told of their own configuration in it, and found by that
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
         proxies = Proxies()
         made = cls(load_config(folder / CLUSTER_FILE, lambda _: protocol), proxies)
+        if tls:
+            certify_cluster(made.config)
         for name in made.names:
             seen = text
             for other, node in made.config.nodes.items():
@@ -154,8 +160,9 @@ class FaultyCluster:
 
     async def statuses(self) -> list[NodeStatus]:
         """How every node says it is; empty if none answers."""
+        place = place_of(self.config.path)
         try:
-            return await statuses([node.address for node in self.config.nodes.values()], self.config.name, ANSWER_S)
+            return await statuses(place.addresses, place.name, ANSWER_S, place.certificates)
         except ClusterUnreachable:
             return []
 

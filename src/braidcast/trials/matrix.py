@@ -3,7 +3,7 @@
 1. A cell is a cluster of its own, in a directory of its own: nothing warm is carried from one into the next.
 2. The file has a line for each cell, appended when the cell is done. A cell that is there is not measured again.
 3. All lines of a file are of one machine, one build and one setting; another one needs another file.
-4. `settings_for` is the only place that knows how a cell is configured, and `not_possible` why one cannot be.
+4. `settings_for` is the only place that knows how a cell is configured, but for its certificates.
 """
 
 from __future__ import annotations
@@ -74,11 +74,6 @@ def settings_for(cell: Cell, folder: Path) -> Settings:
     return settings
 
 
-def not_possible(cell: Cell) -> str:
-    """Why this build cannot measure a cell; empty if it can."""
-    return "TLS is not available in this build" if cell.tls == "on" else ""
-
-
 def every_cell() -> list[Cell]:
     """The full cross product."""
     durabilities: tuple[Durability, ...] = ("memory", "disk")
@@ -143,11 +138,10 @@ class MatrixFile:
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be measured, and what not, and why."""
+    """What is to be measured, and what is there."""
 
     cells: list[Cell]
     there: list[Cell]
-    left_out: dict[str, int]
 
     def estimate_s(self, setting: Setting) -> float:
         """About how long it takes."""
@@ -155,16 +149,11 @@ class Plan:
 
 
 def plan_of(cells: Iterable[Cell], file: MatrixFile | None, setting: Setting) -> Plan:
-    """What of these cells is not in the file and can be measured."""
+    """What of these cells is not in the file."""
     done = file.done(setting, this_machine()) if file is not None else set()
-    plan = Plan([], [], {})
+    plan = Plan([], [])
     for cell in cells:
-        if cell in done:
-            plan.there.append(cell)
-        elif why := not_possible(cell):
-            plan.left_out[why] = plan.left_out.get(why, 0) + 1
-        else:
-            plan.cells.append(cell)
+        (plan.there if cell in done else plan.cells).append(cell)
     return plan
 
 
@@ -182,7 +171,7 @@ def measure_matrix(
             cell.destinations, cell.outstanding, cell.batch, setting.payload_bytes, setting.seconds, setting.warm_up_s
         )
         try:
-            with throwaway_cluster(protocol, setting.layout, partial(settings_for, cell)) as made:
+            with throwaway_cluster(protocol, setting.layout, partial(settings_for, cell), tls=cell.tls == "on") as made:
                 figures = measure_cluster(made, load)
         except (BraidcastError, TimeoutError) as error:
             yield {"cell": asdict(cell), "failed": str(error) or "it did not answer in time"}

@@ -8,6 +8,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
+from braidcast.cluster.authority import certify_cluster
 from braidcast.cluster.config import ClusterConfig, Layout, load_config
 from braidcast.cluster.config_text import render_local
 from braidcast.cluster.local import free_ports
@@ -32,21 +33,26 @@ def throwaway_folder() -> Iterator[Path]:
 @contextmanager
 def throwaway_cluster(
     protocol: Protocol, layout: Layout, settings: Settings | Callable[[Path], Settings], groups: int = 3, *,
-    unix: bool = False,
+    unix: bool = False, tls: bool = False,
 ) -> Iterator[ClusterConfig]:  # fmt: skip
     """The configuration of groups of three; settings that need files make them in its directory."""
     with throwaway_folder() as folder:
         given = settings(folder) if callable(settings) else settings
-        yield write_cluster(folder, protocol, layout, given, groups, unix=unix)
+        yield write_cluster(folder, protocol, layout, given, groups, unix=unix, tls=tls)
 
 
 def write_cluster(
-    folder: Path, protocol: Protocol, layout: Layout, settings: Settings, groups: int = 3, *, unix: bool = False
-) -> ClusterConfig:
+    folder: Path, protocol: Protocol, layout: Layout, settings: Settings, groups: int = 3, *, unix: bool = False,
+    tls: bool = False,
+) -> ClusterConfig:  # fmt: skip
     """Groups of three on this machine, described in a directory."""
     ports = free_ports(groups * REPLICAS if layout == "spread" else REPLICAS)
     text = render_local(
-        protocol.name, ports, groups=groups, replicas=REPLICAS, layout=layout, unix=unix, settings=settings
-    )
+        protocol.name, ports, groups=groups, replicas=REPLICAS, layout=layout, unix=unix, tls=tls,
+        settings=settings,
+    )  # fmt: skip
     (folder / CLUSTER_FILE).write_text(text, encoding="utf-8")
-    return load_config(folder / CLUSTER_FILE, lambda _: protocol)
+    config = load_config(folder / CLUSTER_FILE, lambda _: protocol)
+    if tls:
+        certify_cluster(config)
+    return config

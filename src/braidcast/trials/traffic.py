@@ -11,12 +11,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 from braidcast import __version__
 from braidcast.client.errors import ClusterUnreachable, NotDelivered
 from braidcast.client.link import Line, Link
-from braidcast.client.places import link_to
+from braidcast.client.places import link_to, place_of
 from braidcast.client.sender import Receipt, Sender
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.recorder import manifest_of
@@ -91,7 +92,7 @@ class Traffic:
     async def _client(self) -> Client:
         addresses = [node.address for node in self.config.nodes.values()]
         self.random.shuffle(addresses)
-        link = await link_to(addresses, OPEN_S)
+        link = await link_to(replace(place_of(self.config.path), addresses=tuple(addresses)), OPEN_S)
         return Client(self, link, Sender(link))
 
     @property

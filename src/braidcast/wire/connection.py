@@ -3,7 +3,8 @@
 1. What is wrong with what arrives (a bad frame, too long a silence) ends the connection, and only that.
 2. Its owner hears of each body and, once, of the end with the reason.
 3. What the other side does not read is buffered up to a limit; beyond it the connection ends, rather than memory.
-4. Once it has ended it keeps nothing alive, not even as part of a cycle.
+4. With TLS nothing is heard of the other side before it has shown who it is.
+5. Once it has ended it keeps nothing alive, not even as part of a cycle.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from braidcast.wire.frames import FrameError, FrameReader, frame
+from braidcast.wire.subject import Subject
+from braidcast.wire.tls import NO_TLS, TlsEnd, TlsFailed
 
 UNREAD_HIGH, UNREAD_LOW = 1 << 18, 1 << 16
 """An owner who paces what it writes hears of it when what waits has risen above the one and fallen to the other."""
@@ -37,8 +40,9 @@ class Connection(asyncio.Protocol):
         on_body: Callable[[Connection, bytes], None],
         on_end: Callable[[Connection, str], None],
         on_made: Callable[[Connection], None] | None = None,
+        tls: TlsEnd | None = None,
     ) -> None:
-        self.limits = limits
+        self.limits, self.tls = limits, tls
         self.on_body, self.on_end, self.on_made = on_body, on_end, on_made
         self.reader = FrameReader(limits.frame_bytes_max)
         self.transport: asyncio.Transport | None = None
@@ -46,7 +50,7 @@ class Connection(asyncio.Protocol):
         """Frames."""
         self.sent_at_pulse = 0
         self.written_bytes = 0
-        """In frames that were written."""
+        """To the stream."""
         self.taken_at_pulse = 0
         self.stalled_pulses = 0
         """For how many pulses the other side has taken nothing of what waits for it."""
@@ -58,6 +62,8 @@ class Connection(asyncio.Protocol):
         self.reading = True
         self.why: str | None = None
         """Why it ended; None while it lives."""
+        self.in_plain = b""
+        """What is written to one who does not speak TLS, before the end."""
         self.fault = ""
         """What the other side did wrong, if that is why: a few words without numbers, to be counted by."""
 
@@ -71,12 +77,17 @@ class Connection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=UNREAD_HIGH, low=UNREAD_LOW)
         if self.on_made is not None:
             self.on_made(self)
+        if self.tls is not None:
+            self.tls.begin()
+            self._write(self.tls.put_out())
 
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""
         if self.why is not None:
             return
         self.heard = True
+        if self.tls is not None:
+            data = self._opened(self.tls, data)
         why, fault = "", ""
         try:
             bodies = self.reader.feed(data)
@@ -89,6 +100,18 @@ class Connection(asyncio.Protocol):
         if fault:
             self.end(why, fault=fault)
 
+    def _opened(self, tls: TlsEnd, data: bytes) -> bytes:
+        """What was sealed; nothing, and the end, if something is wrong with it."""
+        try:
+            opened = tls.open(data)
+        except TlsFailed as error:
+            # TLS's own word for what is wrong, or ours for who does not know TLS.
+            self._write(self.in_plain if error.kind == NO_TLS else tls.put_out())
+            self.end(str(error), fault=error.kind, flush=True)
+            return b""
+        self._write(tls.put_out())
+        return opened
+
     def resume_writing(self) -> None:
         """The other side has taken most of what was written."""
         if self.why is None and self.on_drained is not None:
@@ -100,7 +123,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The stream is gone."""
-        self._ended(str(exc) if exc else "closed by the other side")
+        before = "" if self.tls is None or self.tls.subject is not None else " before the two agreed on TLS"
+        self._ended(str(exc) if exc else f"closed by the other side{before}")
 
     # -- the owner's side --------------------------------------------------------------------------------------------
 
@@ -108,6 +132,11 @@ class Connection(asyncio.Protocol):
     def alive(self) -> bool:
         """Whether it has not ended."""
         return self.why is None and self.transport is not None
+
+    @property
+    def subject(self) -> Subject | None:
+        """Who the other side has shown to be; None without TLS."""
+        return self.tls.subject if self.tls is not None else None
 
     @property
     def unread_bytes(self) -> int:
@@ -122,9 +151,16 @@ class Connection(asyncio.Protocol):
             why = f"the other side does not read: {self.unread_bytes:,} bytes wait for it"
             return self.end(why, fault="does not read")
         whole = frame(self.sent, body)
-        self.written_bytes += len(whole)
-        self.transport.write(whole)
         self.sent += 1
+        if self.tls is None:
+            return self._write(whole)
+        self.tls.seal(whole)
+        self._write(self.tls.put_out())
+
+    def _write(self, data: bytes) -> None:
+        if data and self.transport is not None:
+            self.written_bytes += len(data)
+            self.transport.write(data)
 
     def set_reading(self, reading: bool) -> None:
         """Take what arrives, or leave it in the network from now on; what was read already still comes."""
@@ -170,7 +206,7 @@ class Connection(asyncio.Protocol):
             # Its owner has it, and it has its owner's callbacks: without them, and without its half of a frame, it
             # dies by its count. A node collects cycles so rarely that whoever comes and goes could fill its memory.
             self.on_body, self.on_end, self.on_drained = _ignore, _ignore, None
-            self.reader.buffer = bytearray()
+            self.reader.buffer, self.tls = bytearray(), None
 
 
 def _ignore(connection: Connection, what: object) -> None:

@@ -7,6 +7,9 @@ from braidcast.core.message import message
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group
 
+NOT_PERMITTED = "not permitted"
+"""How a refusal begins when its client has no right to what it asks for."""
+
 
 @message
 class Subscribe:
@@ -69,5 +72,12 @@ class Status:
     text: str
 
 
+@message
+class StatusRefused:
+    """No answer to `StatusWanted`."""
+
+    why: str
+
+
 FROM_CLIENTS = (Subscribe, Unsubscribe, StatusWanted)
-TO_CLIENTS = (Deliveries, SubscriptionEnded, Status)
+TO_CLIENTS = (Deliveries, SubscriptionEnded, Status, StatusRefused)

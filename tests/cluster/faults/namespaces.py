@@ -79,8 +79,9 @@ def make_cluster(folder: Path, *, groups: int) -> FaultyCluster:
     """Three nodes, each in a namespace of its own."""
     network = Namespaces(["n1", "n2", "n3"])
     text = render_local(
-        WHITEBOX.name, [PORT + i for i in range(3)], groups=groups, settings={"cluster": {"history": "history"}}
-    )
+        WHITEBOX.name, [PORT + i for i in range(3)], groups=groups,
+        settings={"cluster": {"history": "history", "without_tls": "anyone may send and read"}},
+    )  # fmt: skip
     for i, address in enumerate(network.address.values()):
         text = text.replace(f"127.0.0.1:{PORT + i}", f"{address}:{PORT + i}")
     file = folder / CLUSTER_FILE
