@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.cluster.inprocess import run, turns, until
+from tests.cluster.inprocess import config_in, run, turns, until
 from tests.embedded.machines import Lives, Tape, cluster_in, replicas_of
 
 from braidcast.client.client import Client
-from braidcast.client.errors import TimedOut, UnknownGroup
+from braidcast.client.errors import MessageNotPermitted, TimedOut, UnknownGroup
 from braidcast.client.subscriber import Subscriber
 from braidcast.cluster.serve import NodeFailed
 from braidcast.core.errors import BraidcastError
@@ -61,6 +61,22 @@ def test_subscribers_and_clients_use_the_node_as_ever(tmp_path: Path) -> None:
             async with Subscriber.connect(file, group="g0") as deliveries:
                 assert [d.payload for d in await deliveries.take(2)] == [b"from a client", b"from inside"]
             assert lives.tape("n1").tape == [b"from a client", b"from inside"]
+
+    run(work())
+
+
+def test_replica_submits_as_its_client_and_with_that_ones_rights_when_there_is_tls(tmp_path: Path) -> None:
+    clients = {"shop": {"send": ["g0"]}, "guest": {"send": ["g1"]}}
+
+    async def work() -> None:
+        config = config_in(tmp_path, groups=2, replicas=1, tls=True, clients=clients)
+        async with Replica(config.path, node="n1", applications={"g0": Tape()}, identity="shop") as replica:
+            assert (await replica.submit(b"m", to="g0")).result == 1
+            with pytest.raises(MessageNotPermitted, match="g1"):
+                await replica.submit(b"m", to="g1")
+        with pytest.raises(BraidcastError, match="stranger"):
+            async with Replica(config.path, node="n1", applications={"g0": Tape()}, identity="stranger"):
+                pass
 
     run(work())
 
