@@ -201,7 +201,7 @@ def test_defaults_are_toml_and_those_of_the_schema(capsys: Captured) -> None:
 def test_defaults_without_a_protocol_have_no_options(capsys: Captured) -> None:
     run("show-defaults")
     assert set(tomllib.loads(capsys.readouterr().out)["cluster"]) == {
-        "durability", "history_detail", "when_unavailable",
+        "durability", "history_detail", "log", "when_unavailable",
     }  # fmt: skip
 
 

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from tests.cluster.inprocess import config_in
 
-from braidcast.cluster.config import ClusterConfig
+from braidcast.cli.registry import protocol_named
+from braidcast.cluster.config import ClusterConfig, load_config
+from braidcast.cluster.config_text import render_local
 from braidcast.cluster.identity import open_identity
+from braidcast.cluster.local import free_ports
 from braidcast.cluster.log import Log
 from braidcast.cluster.serve import serve
 from braidcast.core.errors import BraidcastError
@@ -59,6 +62,12 @@ def test_address_in_use_and_log_in_use_are_refused(tmp_path: Path) -> None:
     config = config_in(tmp_path)
     with socket.create_server(("127.0.0.1", config.nodes["n1"].port)):
         assert "is it running already, or is the port in use?" in refusal(config)
+    text = config.path.with_name("with_admin.toml")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        text.write_text(render_local("whitebox", free_ports(3), groups=1, admin_ports=(port + 1, port + 2, port)))
+        assert "cannot listen at 127.0.0.1" in (why := refusal(load_config(text, protocol_named), "n3"))
+        assert "(admin)" in why
     log = Log.open(config.nodes["n2"].data / "log")
     log.close()
     assert "has no identity.json but holds log" in refusal(config, "n2")

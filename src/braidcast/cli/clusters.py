@@ -215,9 +215,10 @@ def _new_config(groups: str, replicas: int, protocol: str, layout: str, durabili
     settings: dict[str, dict[str, str | int]] = {"cluster": {"durability": durability}}
     if history:
         settings["cluster"]["history"] = "history"
+    ports = free_ports(2 * nodes)
     return render_local(
-        protocol, free_ports(nodes), groups=names, replicas=replicas,
-        layout="spread" if layout == "spread" else "colocated", settings=settings,
+        protocol, ports[:nodes], groups=names, replicas=replicas,
+        layout="spread" if layout == "spread" else "colocated", admin_ports=ports[nodes:], settings=settings,
     )  # fmt: skip
 
 

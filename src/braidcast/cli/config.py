@@ -116,10 +116,10 @@ def show_defaults(protocol: Protocol | None) -> None:
     """
     blocks = []
     for section, kind in SECTIONS.items():
-        # The keys of a node have no defaults, and no node is called NAME.
-        lines = [f"# [{section}]" if section == "nodes.NAME" else f"[{section}]"]
+        is_shown = section != "nodes.NAME"  # no node is called NAME
+        lines = [f"[{section}]" if is_shown else f"# [{section}]"]
         for name, known in settings_of(kind).items():
-            comment = "" if known.default is not None else "# "
+            comment = "" if is_shown and known.default is not None else "# "
             need = "" if known.default is not None else " Required." if known.required else " Optional."
             lines += [f"# {known.setting.doc}{need}", f"{comment}{name} = {known.example}"]
         blocks.append("\n".join(lines))

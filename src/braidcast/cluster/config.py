@@ -46,6 +46,8 @@ from braidcast.settings.toml_lines import (
 Durability = Literal["disk", "memory"]
 HistoryDetail = Literal["order", "everything"]
 WhenUnavailable = Literal["wait", "refuse"]
+LogFormat = Literal["text", "json"]
+AdminReach = Literal["loopback", "network"]
 Layout = Literal["colocated", "spread"]
 
 UNIX_PATH_BYTES_MAX: Final = 107
@@ -153,6 +155,16 @@ class NodeConfig:
         Text("Where other nodes reach it, if not at its address: a port that is forwarded to it, say.", "host:port",
              parse_address, "10.0.0.1:7101", absent="its address"),
     ] = None  # fmt: skip
+    admin: Annotated[
+        str | None,
+        Text("Where it answers `/metrics`, `/healthz` and `/status` over HTTP, and lets its operator say who leads.",
+             "host:port", parse_address, "127.0.0.1:7201", absent="nowhere"),
+    ] = None  # fmt: skip
+    admin_reach: Annotated[
+        AdminReach,
+        Choice('"loopback": `admin` must be an address of this machine alone. "network": any, and whoever reaches it '
+               "can read all that is there and say who leads, without TLS.", AdminReach),
+    ] = "loopback"  # fmt: skip
 
     @property
     def host(self) -> str:
@@ -167,8 +179,13 @@ class NodeConfig:
     @property
     def machine(self) -> str:
         """Equal for nodes that are on one machine as far as their addresses tell."""
-        ip = ip_of(self.host)
-        return "localhost" if ip is not None and ip.is_loopback else self.host
+        return "localhost" if is_loopback(self.address) else self.host
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches it, as far as it tells."""
+    ip = ip_of(host_and_port(address)[0])
+    return ip is not None and ip.is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +225,11 @@ class ClusterConfig:
         Choice('A message for a group without a reachable quorum waits ("wait") or is refused with an error '
                '("refuse").', WhenUnavailable),
     ] = "wait"  # fmt: skip
+    log: Annotated[
+        LogFormat,
+        Choice('How nodes say what happens: "text", or "json", one object a line; `braidcast node --log-format` comes '
+               "before it.", LogFormat),
+    ] = "text"  # fmt: skip
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
 
@@ -389,11 +411,16 @@ def _nodes(read: Reading, table: Mapping[str, Any] | None, base: Path) -> dict[s
             read.problem((*at, "unix"), f"{dotted((*at, 'unix'))} {what}: choose a shorter path, such as one in /run")
         if "address" in values:
             data = base / values.get("data", Path("data", name))
-            nodes[name] = NodeConfig(name, values["address"], data, unix, values.get("peer_address"))
+            more = {key: values[key] for key in ("peer_address", "admin", "admin_reach") if key in values}
+            nodes[name] = node = NodeConfig(name, values["address"], data, unix, **more)
+            if node.admin is not None and node.admin_reach == "loopback" and not is_loopback(node.admin):
+                what = f"is {node.admin}, which others may reach: give a loopback address, such as 127.0.0.1:7201"
+                read.problem((*at, "admin"), f'{dotted((*at, "admin"))} {what}, or add admin_reach = "network"')
     owner: dict[object, str] = {}
     for node in nodes.values():
         for key, value, place in (
             ("address", node.address, node.address),
+            ("admin", node.admin, node.admin),
             ("data", node.data, (node.machine, "data", os.path.normpath(node.data))),
             ("unix", node.unix, (node.machine, "unix", os.path.normpath(node.unix or ""))),
         ):

@@ -65,6 +65,8 @@ class Journal:
         self.segment_bytes = max(1 << 16, bytes_max // SEGMENTS)
         self.next = 1
         """The index of the next entry."""
+        self.messages = self.bytes = 0
+        """Delivered in this life, and their payloads; a batch is as many as were not repeated."""
         self.last_gts: Timestamp = 0
         self.mark: Timestamp = 0
         """Everything up to here is durable."""
@@ -105,6 +107,8 @@ class Journal:
             self.next, gts, m.id, m.dest, m.payload, m.batch_first, m.batch_count, delivered.repeated
         )  # fmt: skip
         self._keep(entry)
+        self.messages += (entry.batch_count or 1) - len(entry.repeated)
+        self.bytes += len(entry.payload)
         if self.folder is not None:
             self.unwritten.append(entry)
         return True
@@ -190,6 +194,10 @@ class Journal:
                 if len(found) >= entries_max:
                     return found[:entries_max]
         return found
+
+    def count_after(self, after: Timestamp) -> int:
+        """How many entries of the newest, which are in memory, follow the timestamp `after`."""
+        return len(self.tail) - bisect_right(self.tail, after, key=lambda entry: entry.gts)
 
     def entries_after(self, after: Timestamp) -> Iterator[JournalEntry]:
         """All that follow the timestamp `after`."""

@@ -60,7 +60,9 @@ class Standing(NamedTuple):
     durable: Timestamp = 0
     """and its application has made durable what was delivered up to here."""
     followers: tuple[tuple[Pid, Timestamp], ...] = ()
-    """A leader: up to where each other member has."""
+    """A leader: up to where each other member has, as it has heard."""
+    votes: bool = True
+    """Whether it counts as a member: not if it lost its disk and was not restored."""
 
 
 class Outbox:

@@ -62,6 +62,7 @@ class WhiteBox(Election):
             me if leads else leader if follows else None, self.cballot, max(self.max_ballot, self.ballot),
             self.max_delivered_gts, min(self.out.applied, self.max_delivered_gts),
             tuple([(p, self.applied.get(p, 0)) for p in self.others]) if leads else (),
+            self.has_vote,
         )  # fmt: skip
 
     def continuing(self, gts: Timestamp, above: Timestamp, session: int) -> Iterable[Any]:
