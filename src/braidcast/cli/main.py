@@ -16,14 +16,16 @@ from braidcast import __version__
 from braidcast.cli.bench import bench
 from braidcast.cli.chaos import chaos
 from braidcast.cli.check import check
-from braidcast.cli.clusters import down, seal, status, up
+from braidcast.cli.clusters import down, seal, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
 from braidcast.cli.explore import explore
 from braidcast.cli.fuzz import fuzz
+from braidcast.cli.leading import lead
 from braidcast.cli.messages import send, tail
 from braidcast.cli.node import node
 from braidcast.cli.sim import sim
+from braidcast.cli.watching import status, top
 from braidcast.core.errors import BraidcastError
 
 MISUSE = 2
@@ -61,7 +63,9 @@ def cli() -> None:
     """
 
 
-for command in (demo, up, down, seal, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench):
+for command in (
+    demo, up, down, seal, status, top, lead, send, tail, node, config, sim, fuzz, explore, check, chaos, bench,
+):  # fmt: skip
     cli.add_command(command)
 
 

@@ -28,7 +28,7 @@ def status_of(node: Node) -> dict[str, Any]:
         "node": node.name,
         "process": os.getpid(),
         "incarnation": node.identity.incarnation,
-        "uptime_s": round(time.monotonic() - node.began, 1),
+        "uptime_s": round(time.monotonic() - node.began, 3),
         "durability": config.durability,
         "disk": None if durability is None else {
             "full": node.disk_full, "commits": durability.commits, "commit_s": round(durability.waiting_s, 3),
