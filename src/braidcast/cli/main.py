@@ -13,12 +13,14 @@ from typing import Any
 import click
 
 from braidcast import __version__
+from braidcast.cli.backups import backup, restore_
 from braidcast.cli.bench import bench
 from braidcast.cli.chaos import chaos
 from braidcast.cli.check import check
 from braidcast.cli.clusters import down, seal, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
+from braidcast.cli.dump import dump
 from braidcast.cli.explore import explore
 from braidcast.cli.fuzz import fuzz
 from braidcast.cli.leading import lead
@@ -64,7 +66,8 @@ def cli() -> None:
 
 
 for command in (
-    demo, up, down, seal, status, top, lead, send, tail, node, config, sim, fuzz, explore, check, chaos, bench,
+    demo, up, down, seal, status, top, lead, send, tail, dump, backup, restore_, node, config,
+    sim, fuzz, explore, check, chaos, bench,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -131,6 +131,13 @@ class Journal:
             if not on_disk:
                 self.oldest, self.after = gone.index + 1, gone.gts
 
+    def continue_from(self, index: int, after: Timestamp) -> None:
+        """Begin, empty as it is, with an entry of that index above that timestamp."""
+        assert not self.segments, "a journal that has begun goes on"
+        self.next = self.oldest = index
+        self.last_gts = self.after = self.tail_after = self.written_gts = after
+        self._begin_segment(index, after)
+
     def write(self) -> None:
         """Hand what was delivered to the operating system; not durable yet."""
         if not self.unwritten and not self.replaces:
