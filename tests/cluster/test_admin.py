@@ -132,6 +132,33 @@ def test_who_says_nothing_is_sent_away(tmp_path: Path, monkeypatch: pytest.Monke
     run(work())
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x00\xff\r\n\r\n", b"GET " + b"/" * 100_000, b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 500,
+        b"PUT /status HTTP/1.0\r\n\r\n",
+    ],
+    ids=["garbage", "endless line", "many headers", "unknown method"],
+)
+def test_what_is_no_request_harms_nobody(tmp_path: Path, said: bytes) -> None:
+    def speak(place: tuple[str, int]) -> bytes:
+        with socket.create_connection(place, 20) as stranger:
+            try:
+                stranger.sendall(said)
+                return stranger.recv(20)
+            except ConnectionError:
+                return b""
+
+    async def work() -> None:
+        async with nodes_of(config_in(tmp_path), "n1") as nodes, admin_of(nodes, "n1") as admin:
+            assert admin.server is not None
+            answer = await asyncio.to_thread(speak, ("127.0.0.1", admin.server.server_port))
+            assert not answer.startswith(b"HTTP/1.0 2")
+            assert (await get(admin, "/status"))[0] == 200
+
+    run(work())
+
+
 def test_an_operator_says_who_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_module, "ANSWER_S", 20)
 

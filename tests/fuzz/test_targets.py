@@ -16,7 +16,9 @@ from tests.fuzz.mutate import mutate_script
 from tests.fuzz.script import Do, Step, pack, unpack
 from tests.fuzz.targets import TARGETS, Target
 
-RUNS = {"decoder": 300, "handshake": 3000, "records": 1000, "snapshot": 1000, "client": 150, "node": 250}
+RUNS = {
+    "decoder": 300, "handshake": 3000, "records": 1000, "snapshot": 1000, "backup": 200, "client": 150, "node": 250,
+}  # fmt: skip
 SEED = 1
 BLOCKS_A_RUN_MAX = 2.0
 """How many blocks of memory a run may leave behind on average: caches fill, and that is all."""

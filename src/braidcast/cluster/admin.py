@@ -124,6 +124,7 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 2 * CONNECTIONS_MAX
 
     def __init__(self, admin: Admin) -> None:
         self.admin = admin

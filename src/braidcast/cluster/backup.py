@@ -86,6 +86,11 @@ def cut_of(shared: Iterable[tuple[Timestamp, tuple[int, ...]]], last: Mapping[in
     return min(missing, default=max(last.values(), default=0) + 1) - 1
 
 
+def backup_frame(body: bytes) -> bytes:
+    """A frame with that content."""
+    return _HEAD.pack(len(body), crc32(body)) + body
+
+
 class BackupWriter:
     """Writes a backup under another name, and gives it its own when it is whole and durable."""
 
@@ -131,8 +136,7 @@ class BackupWriter:
         self._frame(BackupEntries(number, tuple(entries)))
 
     def _frame(self, content: object) -> None:
-        body = _CODEC.encode(content)
-        self._write(_HEAD.pack(len(body), crc32(body)) + body)
+        self._write(backup_frame(_CODEC.encode(content)))
 
     def _write(self, data: bytes) -> None:
         assert self._file is not None, "it is open"
