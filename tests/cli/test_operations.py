@@ -55,6 +55,8 @@ def test_a_cluster_is_watched_led_dumped_backed_up_and_restored(
     assert run(["lead", *where, "g0", to]) == 0
     assert out(capsys) == [f"node {to} leads group g0 already"]
 
+    assert run(["status", *where, "--wait", "20"]) == 0
+    capsys.readouterr()
     assert run(["status", *where, "--watch", "--times", "2", "--every", "0.01"]) == 0
     assert sum(line.startswith("node  address") for line in out(capsys)) == 2
     assert run(["top", *where, "--times", "1", "--every", "0.01", "--json"]) == 0
@@ -101,6 +103,7 @@ def test_a_node_that_is_told_to_stop_lets_others_lead_first(cluster: Path, capsy
     processes.stop(first)
     assert "others lead group g0 after" in processes.nodes[first].output.read_text()
     assert leaders(where, capsys)["g0"] != first
+    assert run(["status", *where, "--wait", "0"]) == 1
 
 
 def refused(arguments: list[str], capsys: Captured) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from braidcast.cli.watching import again, node_rows, rates, replica_rows, size
+from braidcast.cli.watching import again, is_well, node_rows, rates, replica_rows, size
 from braidcast.client.status import NodeStatus
 
 Captured = pytest.CaptureFixture[str]
@@ -85,6 +85,15 @@ def test_an_interruption_ends_it_with_what_the_last_look_came_to(capsys: Capture
 
     assert again(look, 0.01, None, plain=True) == 1
     assert capsys.readouterr().out == ""
+
+
+def test_a_cluster_is_well_when_all_of_it_is() -> None:
+    cut_off = answer(peers=[{"node": "n2", "connected": False, "trouble": "", "waiting_bytes": 0}])
+    assert is_well([status("n1", answer()), status("n2", answer("n2"))], 1)
+    assert not is_well([status("n1", answer()), status("n2", None)], 1)
+    assert not is_well([status("n1", answer()), status("n2", answer(unwell=["the disk is full"]))], 1)
+    assert not is_well([status("n1", cut_off)], 1)
+    assert not is_well([status("n1", answer())], 2)
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1 << 50, "1024.0 TiB")])

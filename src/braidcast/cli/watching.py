@@ -6,6 +6,7 @@ the time, so that it can be kept.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from braidcast.core.timestamps import show_timestamp
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 UNKNOWN = "-"
+LOOK_S = 0.1
 times_argument = click.option(
     "--times", type=click.IntRange(min=1), help="Stop after so many; without it, when interrupted."
 )
@@ -37,19 +39,24 @@ every_argument = click.option(
 @click.option("--watch", is_flag=True, help="Again and again.")
 @every_argument
 @times_argument
+@click.option("--wait", "wait_s", type=click.FloatRange(min=0), metavar="SECONDS",
+              help="First wait until every node takes part and hears the others, but not for longer.")  # fmt: skip
 @json_argument
-def status(path: Path, watch: bool, every_s: float, times: int | None, as_json: bool) -> int:
+def status(path: Path, watch: bool, every_s: float, times: int | None, wait_s: float | None, as_json: bool) -> int:
     """How every node is: its replicas, who leads, what is under way, who is behind or cannot be reached.
 
     The second table is about nodes: their disks, their clients, and what their peers have not taken. Leaves with 1 if a
-    node does not answer or a group has no leader. With `--watch`, that is of the last look.
+    node does not answer or a group has no leader. With `--watch`, that is of the last look. With `--wait`, also if a
+    node takes no part, or not all have sessions with one another, in time: so a script knows when to go on.
 
     \b
     Examples:
       braidcast status
       braidcast status --watch
+      braidcast status --wait 60
     """
     config = config_at(path)
+    waited_in_vain = wait_s is not None and not run_client(_until_well(config, wait_s))
 
     def look() -> int:
         found = run_client(ask_each(config, aloud=True))
@@ -60,9 +67,26 @@ def status(path: Path, watch: bool, every_s: float, times: int | None, as_json: 
             print_json({"nodes": {s.name: s.answer for s in found}, "silent": silent, "leaderless": leaderless})
         else:
             _show(found, leaderless)
-        return 1 if silent or leaderless else 0
+        return 1 if silent or leaderless or waited_in_vain else 0
 
     return again(look, every_s, times, plain=as_json) if watch or times else look()
+
+
+async def _until_well(config: ClusterConfig, wait_s: float) -> bool:
+    """Whether the cluster is well, as soon as it is, or after so long."""
+    end = asyncio.get_running_loop().time() + wait_s
+    while not is_well(await ask_each(config), len(config.groups)):
+        if asyncio.get_running_loop().time() >= end:
+            return False
+        await asyncio.sleep(LOOK_S)
+    return True
+
+
+def is_well(found: Sequence[NodeStatus], groups: int) -> bool:
+    """Whether every node takes part and has a session with every other one, and every group has a leader."""
+    answers = [each.answer for each in found if each.answer is not None]
+    parts = all(not answer["unwell"] and all(peer["connected"] for peer in answer["peers"]) for answer in answers)
+    return parts and len(answers) == len(found) and len(groups_with_leader(found)) == groups
 
 
 def again(look: Callable[[], int], every_s: float, times: int | None, *, plain: bool) -> int:
