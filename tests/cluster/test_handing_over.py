@@ -67,7 +67,7 @@ def test_who_cannot_be_followed_stops_all_the_same_and_says_so(
 
 def test_a_group_of_one_and_a_protocol_without_leaders_do_not_keep_a_node_from_stopping(tmp_path: Path) -> None:
     async def work(protocol: str, folder: Path) -> None:
-        config = config_in(folder, replicas=1, protocol=protocol, cluster={"durability": "memory"})
+        config = config_in(folder, replicas=1, protocol=protocol)
         async with nodes_of(config) as nodes:
             await asyncio.wait_for(hand_over(nodes["n1"]), 10)
             assert (await let_lead(nodes["n1"], "g0", "n1")) == ""
