@@ -94,8 +94,8 @@ def test_health_says_that_the_loop_hangs_and_asks_it_once(tmp_path: Path, monkey
             answers: list[Answer] = []
             paths = ("/healthz", "/status")
             asking = threading.Thread(target=lambda: answers.extend(ask(admin, path) for path in paths))
-            asking.start()
             asked = admin.asked
+            asking.start()
             asking.join()  # the loop stands still until both have their answers
             assert answers == [(503, "the node's loop has not answered for 0.05 s\n")] * 2
             assert admin.asked == asked + 1

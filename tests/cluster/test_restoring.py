@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nodes_of, run, until
 from tests.cluster.test_backup import entry, write
 
-from braidcast.cluster.backup import BackupReader
+from braidcast.cluster.backup import BackupHead, BackupReader
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.data import open_data
 from braidcast.cluster.restoring import ABOVE_CLOCKS, CannotRestore, above, check_restorable, restore
@@ -164,6 +164,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "keeps nothing on disk" in why(backup, config_in(tmp_path, groups=2, cluster={"durability": "memory"}))
     skeen = config_in(tmp_path, groups=2, replicas=1, protocol="skeen")
     assert "is of protocol whitebox, the configuration has skeen" in why(backup, skeen)
+    of_skeen = backup_in(tmp_path / "skeen")
+    of_skeen.head = BackupHead("c", "skeen", ("g0", "g1"), backup.head.groups, backup.head.cut, 1, "")
+    assert "protocol skeen: Skeen cannot continue from a backup" in why(of_skeen, skeen)
     high = BackupReader(write(tmp_path / "high", {0: [], 1: []}, cut=ts((1 << 52) - 5)))
     assert "none are left above them" in why(high, config_in(tmp_path, groups=2))
     assert above(backup) == ts(30 + ABOVE_CLOCKS)

@@ -158,7 +158,10 @@ class Server(ThreadingHTTPServer):
                     del self._open[oldest]
                     _end(oldest)
                 self._open[request] = None
-            self.process_request(request, address)
+            try:
+                self.process_request(request, address)
+            except RuntimeError:  # no thread is to be had
+                self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
         """It has been answered."""

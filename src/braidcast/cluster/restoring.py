@@ -48,10 +48,15 @@ def check_restorable(config: ClusterConfig, backup: BackupReader, places: dict[s
     """Fail unless this backup can become this cluster, in these empty directories."""
     head, names = backup.head, tuple(group.name for group in config.groups)
     present = tuple(group.name for group in head.groups)
+    pid = config.topology.pids[0]
     if config.durability == "memory":
         raise CannotRestore('a cluster with durability = "memory" keeps nothing on disk: set "disk"')
     if head.protocol != config.protocol.name:
         raise CannotRestore(f"the backup is of protocol {head.protocol}, the configuration has {config.protocol.name}")
+    try:
+        list(_process(config, pid).continuing(0, 0, 0))
+    except NotImplementedError as error:
+        raise CannotRestore(f"protocol {head.protocol}: {error}") from None
     if present != head.of_groups:
         lacking = ", ".join(name for name in head.of_groups if name not in present)
         raise CannotRestore(
