@@ -142,6 +142,18 @@ def test_where_a_process_stands() -> None:
     assert bench[1].standing == Standing(None, 0, ballot(1, 1), ts(1), ts(1))
 
 
+def test_who_has_sent_its_state_is_followed_from_its_first_heartbeat_on() -> None:
+    bench = Bench(3)
+    bench.beat(0)
+    bench.now += 10
+    hand_over(bench, 0, 1)
+    assert bench[0].role == "follower"
+    assert bench[0].standing.leader is None
+    bench.now += 10
+    bench.beat(1)
+    assert bench[0].standing.leader == 1
+
+
 def test_a_new_cluster_continues_above_all_that_was_ordered_and_refuses_old_sessions() -> None:
     bench = Bench(3)
     for pid in (0, 1, 2):

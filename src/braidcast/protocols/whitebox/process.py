@@ -56,7 +56,8 @@ class WhiteBox(Election):
     @property
     def standing(self) -> Standing:
         me, leader, now = self.me, leader_of(self.cballot), self.out.now
-        heard = max(self.heard_at, self.settled_at) >= now - self.patience()
+        # In this ballot: who has only sent its state does not lead before a quorum has it, and then it beats.
+        heard = self.heard_at >= max(now - self.patience(), self.settled_at)
         leads, follows = self.status is LEADER, self.status is FOLLOWER and leader != me and heard
         return Standing(
             me if leads else leader if follows else None, self.cballot, max(self.max_ballot, self.ballot),
