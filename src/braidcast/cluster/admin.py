@@ -60,11 +60,16 @@ class Admin:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
         self._asked: Future[dict[str, Any]] | None = None
+        self.render: Callable[[dict[str, Any]], bytes] = lambda _: b""
         self.asked = 0
         """How many questions were put to the loop."""
 
     def open(self) -> None:
         """Begin to answer; in the loop of the node."""
+        # Only a node that has the port needs it; and now, for it would keep everything waiting at the first scrape.
+        from braidcast.cluster.metrics import render
+
+        self.render = render
         self._loop = asyncio.get_running_loop()
         try:
             self.server = Server(self)
@@ -205,9 +210,7 @@ class Handler(BaseHTTPRequestHandler):
                 log.exception("an error that should not be")
             return self._say(503, TEXT, f"{error}\n")
         if path == "/metrics":
-            from braidcast.cluster.metrics import render  # 80 ms and 5 MB that only a scraped node needs
-
-            return self._say(200, METRICS, render(status).decode())
+            return self._say(200, METRICS, self.server.admin.render(status).decode())
         if path == "/status":
             return self._say(200, JSON, json.dumps(status) + "\n")
         unwell = status["unwell"]

@@ -96,7 +96,8 @@ async def _serve_until(node: Node, told: asyncio.Event) -> None:
     assert node.failure is not None, "made by start"
     groups = ", ".join(node.config.group_name(group) for group in node.by_group)
     log.info("node %s is up at %s, incarnation %d: %s", node.name, node.config.nodes[node.name].address,
-             node.identity.incarnation, groups)  # fmt: skip
+             node.identity.incarnation, groups,
+             extra={"incarnation": node.identity.incarnation, "groups": groups.split(", ")})  # fmt: skip
     for work in (asyncio.Event().wait, lambda: hand_over(node)):
         doing, waiting = loop.create_task(work()), loop.create_task(told.wait())
         await asyncio.wait((doing, waiting, node.failure), return_when=asyncio.FIRST_COMPLETED)
