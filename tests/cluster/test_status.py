@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.inprocess import Line, config_in, message, nodes_of, run, until
 
+from braidcast.cluster.lacking import ROOM
 from braidcast.cluster.metrics import MEASURES, PREFIX, render
 from braidcast.cluster.status import free_bytes, why_unwell
 from braidcast.core.client import Reply
@@ -19,7 +20,7 @@ CALM: dict[str, str | int] = {"suspect_ticks": 600_000_000, "heartbeat_ticks": 5
 def well(**changes: Any) -> dict[str, Any]:
     """A status with one replica, but for these."""
     replica = {"group": "g0", "votes": True, "leader": "n1"} | changes.pop("replica", {})
-    return {"disk": {"full": False, "commit_s": 0.0} | changes.pop("disk", {}), "replicas": [replica]}
+    return {"disk": {"lack": "", "commit_s": 0.0} | changes.pop("disk", {}), "replicas": [replica]}
 
 
 def test_leader_and_followers_say_who_leads_and_how_far_they_are(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_a_commit_that_hangs_is_seen(tmp_path: Path) -> None:
         (well() | {"disk": None}, []),
         (well(disk={"commit_s": 1.9}), []),
         (well(disk={"commit_s": 3.0}), ["a commit has been waiting for the disk for 3 s"]),
-        (well(disk={"full": True, "commit_s": 9}), ["the disk is full: nothing is acknowledged until there is room"]),
+        (well(disk={"lack": ROOM, "commit_s": 9}), ["the disk is full: nothing is acknowledged meanwhile"]),
         (well(replica={"leader": None}), ["group g0: neither leads nor hears a leader"]),
         (well(replica={"votes": False}), ["group g0: lost its disk and is not restored, so it has no vote"]),
     ],

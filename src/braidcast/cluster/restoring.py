@@ -26,6 +26,7 @@ from braidcast.cluster.data import locked
 from braidcast.cluster.durability import RecordCodec
 from braidcast.cluster.identity import LOCK, NAME, Identity, PeerDisks, restored_disk
 from braidcast.cluster.journal import Journal
+from braidcast.cluster.lacking import ADVICE
 from braidcast.cluster.log import Log
 from braidcast.core.application import Delivered
 from braidcast.core.client import Multicast
@@ -140,8 +141,11 @@ def _write_journal(config: ClusterConfig, place: Path, group: BackedUp, entries:
             if count % ENTRIES_PER_WRITE == 0:
                 journal.write()
         journal.write()
-        if journal.full:
-            raise CannotRestore(f"no room for the journals in {place}: make room, remove that directory, begin again")
+        if journal.lack:
+            raise CannotRestore(
+                f"{journal.lack}: the journals in {place} cannot be written; {ADVICE[journal.lack]}, remove that "
+                f"directory, and begin again"
+            )
         journal.segments[-1].sync()
     finally:
         journal.close()

@@ -31,7 +31,7 @@ def status_of(node: Node) -> dict[str, Any]:
         "uptime_s": round(time.monotonic() - node.began, 3),
         "durability": config.durability,
         "disk": None if durability is None else {
-            "full": node.disk_full, "commits": durability.commits, "commit_s": round(durability.waiting_s, 3),
+            "lack": node.disk_lack, "commits": durability.commits, "commit_s": round(durability.waiting_s, 3),
             "checkpoint_waits": durability.checkpoint_waits,
             "log_bytes": durability.wal.bytes_since_checkpoint + durability.wal.checkpoint_bytes,
             "free_bytes": free_bytes(config.nodes[node.name].data),
@@ -45,7 +45,7 @@ def status_of(node: Node) -> dict[str, Any]:
             for peer in node.peers.all.values()
         ],
         "clients": len(node.clients),
-        "reads_clients": node.clients.admits,
+        "reads_clients": node.admission.admit(),
         "refused": dict(node.refused),
     }  # fmt: skip
     status["unwell"] = why_unwell(status)
@@ -79,8 +79,8 @@ def why_unwell(status: Mapping[str, Any]) -> list[str]:
     """Why a node takes no part in the work of its groups, a line each; nothing if it does."""
     found = []
     if (disk := status["disk"]) is not None:
-        if disk["full"]:
-            found.append("the disk is full: nothing is acknowledged until there is room")
+        if disk["lack"]:
+            found.append(f"{disk['lack']}: nothing is acknowledged meanwhile")
         elif disk["commit_s"] > COMMIT_S_MAX:
             found.append(f"a commit has been waiting for the disk for {disk['commit_s']:.0f} s")
     for replica in status["replicas"]:
