@@ -70,7 +70,8 @@ def test_check_of_a_sound_file_as_json(file: Path, capsys: Captured) -> None:
     assert found["options"]["follower_delivery"] == "leader"
     assert found["groups"][1] == {"name": "stock", "number": 1, "nodes": ["n1", "n2", "n3"], "pids": [3, 4, 5]}
     assert found["nodes"][0] == {
-        "name": "n1", "address": "127.0.0.1:7101", "data": f"{file.parent}/data/n1", "unix": None, "pids": [0, 3],
+        "name": "n1", "address": "127.0.0.1:7101", "data": f"{file.parent}/data/n1", "unix": None, "admin": None,
+        "pids": [0, 3],
     }  # fmt: skip
 
 
@@ -201,7 +202,7 @@ def test_defaults_are_toml_and_those_of_the_schema(capsys: Captured) -> None:
 def test_defaults_without_a_protocol_have_no_options(capsys: Captured) -> None:
     run("show-defaults")
     assert set(tomllib.loads(capsys.readouterr().out)["cluster"]) == {
-        "durability", "history_detail", "when_unavailable", "without_tls",
+        "durability", "history_detail", "log", "when_unavailable", "without_tls",
     }  # fmt: skip
 
 

@@ -13,13 +13,13 @@ from tests.cluster.inprocess import CLIENT, STEADY, Line, Nodes, config_in, mess
 
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.peers import Peers
-from braidcast.core.application import Connected, Snapshot
+from braidcast.core.application import Connected, HandOver, Snapshot
 from braidcast.core.message import message as declared
 from braidcast.protocols.whitebox.messages import Beat, Heartbeat
 from braidcast.wire.codec import Codec
 from braidcast.wire.handshake import Hello, TurnedAway
 
-FROM_NODES = Codec((Heartbeat, Connected, Snapshot, Beat))
+FROM_NODES = Codec((Heartbeat, Connected, HandOver, Snapshot, Beat))
 
 
 def hello(nodes: Nodes, node: str = "n1", **other: Any) -> Hello:
@@ -232,7 +232,7 @@ class Unheard:
     """No message of the protocol."""
 
 
-@pytest.mark.parametrize("word", [Connected(0), Snapshot(1024, b""), Beat(), Unheard()])
+@pytest.mark.parametrize("word", [Connected(0), HandOver(), Snapshot(1024, b""), Beat(), Unheard()])
 def test_word_of_the_driver_or_of_nobody_ends_the_session(tmp_path: Path, word: object) -> None:
     async def work() -> None:
         async with nodes_of(config_in(tmp_path), "n2") as nodes:

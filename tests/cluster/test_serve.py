@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import signal
@@ -11,16 +12,19 @@ from pathlib import Path
 
 import pytest
 from tests.certificates import sign
-from tests.cluster.inprocess import config_in
+from tests.cluster.inprocess import config_in, nodes_of, run, until
 
 from braidcast.cli.registry import protocol_named
+from braidcast.cluster import handing_over
+from braidcast.cluster import serve as serve_module
 from braidcast.cluster.authority import certify_cluster
 from braidcast.cluster.config import ClusterConfig, load_config
 from braidcast.cluster.config_text import render_local
 from braidcast.cluster.identity import open_identity
 from braidcast.cluster.local import LocalCluster, free_ports
 from braidcast.cluster.log import Log
-from braidcast.cluster.serve import open_node, serve
+from braidcast.cluster.logs import JsonLines
+from braidcast.cluster.serve import NodeFailed, _serve_until, open_node, serve
 from braidcast.core.errors import BraidcastError
 from braidcast.settings import CLUSTER_FILE
 
@@ -89,6 +93,12 @@ def test_address_in_use_and_log_in_use_are_refused(tmp_path: Path) -> None:
     config = config_in(tmp_path)
     with socket.create_server(("127.0.0.1", config.nodes["n1"].port)):
         assert "is it running already, or is the port in use?" in refusal(config)
+    text = config.path.with_name("with_admin.toml")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        text.write_text(render_local("whitebox", free_ports(3), groups=1, admin_ports=(port + 1, port + 2, port)))
+        assert "cannot listen at 127.0.0.1" in (why := refusal(load_config(text, protocol_named), "n3"))
+        assert "(admin)" in why
     log = Log.open(config.nodes["n2"].data / "log")
     log.close()
     assert "has no identity.json but holds log" in refusal(config, "n2")
@@ -112,3 +122,54 @@ def test_node_that_cannot_read_its_journal_lets_go_of_its_log(tmp_path: Path, mo
     with pytest.raises(BraidcastError, match="is not of this journal"):
         open_node(config, "n1")
     assert len(closed) == 1
+
+
+def test_logs_are_as_the_configuration_says_or_the_command_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve_module, "open_node", lambda *_, **__: None)
+    monkeypatch.setattr(serve_module, "run", lambda serving: serving.close())
+
+    def is_json() -> bool:
+        (handler,) = logging.getLogger().handlers
+        return isinstance(handler.formatter, JsonLines)
+
+    plain, structured = config_in(tmp_path), config_in(tmp_path, cluster={"log": "json"})
+    for config, log_format, expected in (
+        (plain, None, False), (structured, None, True), (plain, "json", True), (structured, "text", False),
+    ):  # fmt: skip
+        serve(config, "n1", log_format=log_format)  # type: ignore[arg-type]  # a literal, in a tuple
+        assert is_json() == expected
+
+
+def test_told_once_a_node_hands_over_and_told_twice_it_stops_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handing_over, "HAND_OVER_S", 600)
+
+    async def work() -> None:
+        async with nodes_of(config_in(tmp_path, options={"suspect_ticks": 600_000_000})) as nodes:
+            for name in ("n2", "n3"):
+                nodes.disks[name].hold()  # nobody will take over
+            told = asyncio.Event()
+            serving = asyncio.ensure_future(_serve_until(nodes["n1"], told))
+            told.set()
+            await until(lambda: not told.is_set(), "it to be heard")
+            assert not serving.done()
+            told.set()
+            await asyncio.wait_for(serving, 20)
+            assert nodes.running.pop("n1").over
+
+    run(work())
+
+
+def test_a_node_that_fails_hands_nothing_over(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with nodes_of(config_in(tmp_path), "n1") as nodes:
+            serving = asyncio.ensure_future(_serve_until(nodes["n1"], asyncio.Event()))
+            nodes["n1"].fail("no more")
+            with pytest.raises(NodeFailed, match="no more"):
+                await asyncio.wait_for(serving, 20)
+            nodes.running.pop("n1")
+
+    run(work())

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import msgspec
@@ -22,6 +23,15 @@ from tests.virtual_loop import VirtualLoop
 
 from braidcast.client.link import TO_CLIENT, TO_NODE
 from braidcast.client.subscriber import Checkpoint, Delivery
+from braidcast.cluster.backup import (
+    MAGIC,
+    BackedUp,
+    BackupDamaged,
+    BackupEntries,
+    BackupHead,
+    BackupReader,
+    backup_frame,
+)
 from braidcast.cluster.durability import RecordCodec
 from braidcast.cluster.journal import Journal, SnapshotState
 from braidcast.cluster.journal_segments import JournalError
@@ -37,6 +47,7 @@ from braidcast.embedded.results import Results
 from braidcast.wire.codec import Codec, Undecodable
 from braidcast.wire.frames import HEADER_BYTES, FrameError, FrameReader, frame
 from braidcast.wire.handshake import HANDSHAKE, ClientHello, Hello, TurnedAway
+from braidcast.wire.service import JournalEntry
 
 Mutate = Callable[[bytes, Random, "list[bytes]", "Raw | None"], bytes]
 
@@ -52,6 +63,13 @@ class Target:
 
 
 # -- frames and the codec ---------------------------------------------------------------------------------------------
+
+
+BACKUP = Codec((BackupHead, BackupEntries))
+BACKUP_HEAD = BACKUP.encode(
+    BackupHead("c", "whitebox", ("g0", "g1"), (BackedUp("g0", 0, 1, 0, 5 << 10), BackedUp("g1", 1, 1, 0, 0)),
+               9 << 10, 1, "")
+)  # fmt: skip
 
 
 def read_stream(data: bytes, codecs: list[Codec]) -> int:
@@ -255,6 +273,29 @@ def hosted_seeds() -> list[bytes]:
     return [made.state(1 << 20)]
 
 
+# -- backups -----------------------------------------------------------------------------------------------------------
+
+
+def backup_run(data: bytes) -> int:
+    """A backup whose checksums are right: a head, or entries behind a head that is good."""
+    with NamedTemporaryFile() as file:
+        path = Path(file.name)
+        for bodies in ([data], [BACKUP_HEAD, data]):
+            path.write_bytes(MAGIC + b"".join([backup_frame(body) for body in bodies]))
+            try:
+                BackupReader(path).check()
+            except BackupDamaged:
+                continue
+            raise AssertionError("a backup without an end")
+    return 1
+
+
+def backup_seeds() -> list[bytes]:
+    """Its head and some entries."""
+    entries = tuple([JournalEntry(n, n << 10, MessageId(9, 1, n), (0, 1), b"m" * n) for n in range(1, 6)])
+    return [BACKUP_HEAD, BACKUP.encode(BackupEntries(0, entries)), BACKUP.encode(BackupEntries(7, ()))]
+
+
 # -- live -------------------------------------------------------------------------------------------------------------
 
 SIDES = tuple([(life, delivery) for delivery in DELIVERY for life in ("n1.1", "n2.1", "n3.1", "n1.2")])
@@ -312,6 +353,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "handshake": lambda: Target("handshake", handshake_run, handshake_seeds, mutate_one),
     "records": lambda: Target("records", records_run(), records_seeds, mutate_one),
     "snapshot": lambda: Target("snapshot", snapshot_run, snapshot_seeds, mutate_one),
+    "backup": lambda: Target("backup", backup_run, backup_seeds, mutate_one),
     "call": lambda: Target("call", call_run, call_seeds, mutate_one),
     "hosted": lambda: Target("hosted", hosted_run, hosted_seeds, mutate_one),
     "tls": lambda: Target("tls", tls_run(), tls_seeds, mutate_tls),

@@ -17,8 +17,8 @@ from tests.fuzz.script import Do, Step, pack, unpack
 from tests.fuzz.targets import TARGETS, Target
 
 RUNS = {
-    "decoder": 300, "handshake": 3000, "records": 1000, "snapshot": 1000, "call": 3000, "hosted": 1000, "tls": 300,
-    "client": 150, "node": 250,
+    "decoder": 300, "handshake": 3000, "records": 1000, "snapshot": 1000, "backup": 200, "call": 3000, "hosted": 1000,
+    "tls": 300, "client": 150, "node": 250,
 }  # fmt: skip
 SEED = 1
 BLOCKS_A_RUN_MAX = 2.0

@@ -146,6 +146,37 @@ ELECTING = [
         killer=InScenario("deaf_follower"),
     ),
     Mutant(
+        "21-takeover-old",
+        "take_over_of_an_old_ballot",
+        "A follower stands when a leader asks that leads no more.",
+        (Edit(Election.on_take_over, "t.ballot != self.cballot or ", ""),),
+        killer=InScenario("hand_over_of_an_old_ballot"),
+    ),
+    Mutant(
+        "21-takeover-stranger",
+        "take_over_from_a_follower",
+        "A follower asks another one to take over, which obeys although it is not its leader.",
+        (
+            Edit(Election.on_hand_over, "if self.status is not LEADER:", "if False:"),
+            Edit(Election.on_take_over, "if not self.comes_from_its_leader(sender, t.ballot):", "if False:"),
+        ),
+        killer=InScenario("hand_over_at_a_follower"),
+    ),
+    Mutant(
+        "21-takeover-vote",
+        "take_over_without_a_vote",
+        "A member that lost its disk, and has not all that it had, stands when its leader asks.",
+        (Edit(Election.on_take_over, " or not self.has_vote", ""),),
+        killer=InScenario("hand_over_to_one_without_a_vote"),
+    ),
+    Mutant(
+        "21-takeover-rest",
+        "proposals_lost_in_a_hand_over",
+        "What the old leader proposed while it handed over waits for somebody's time-out.",
+        (Edit(Recovery.lead, "if self.takes_over:", "if False:"),),
+        killer=InScenario("planned_hand_over"),
+    ),
+    Mutant(
         "21-prevote-answer",
         "prevote_answers_mixed",
         "Answers to an older prevote count.",

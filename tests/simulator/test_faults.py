@@ -13,7 +13,7 @@ from braidcast.simulator.faults import Fault, FaultRates, draw_faults
 
 MANY = FaultRates(
     end=5000, crashes=6, leader_crashes=6, group_crashes=2, total_crashes=2, breaks=6, partitions=3, one_ways=3,
-    pauses=3, clock_steps=3, disk_losses=3,
+    pauses=3, clock_steps=3, disk_losses=3, hand_overs=3,
 )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def test_drawn_faults_are_the_same_for_a_seed_and_all_over_in_time() -> None:
     drawn = draw_faults(MANY, topology, Random(3))
     assert drawn == draw_faults(MANY, topology, Random(3))
     assert all(fault.at + fault.ticks <= MANY.end for fault in drawn if fault.kind != "clock")
-    assert len({fault.kind for fault in drawn}) == 10
+    assert len({fault.kind for fault in drawn}) == 11
 
 
 def test_after_the_last_fault_everybody_is_up_connected_and_awake() -> None:

@@ -115,7 +115,7 @@ def test_a_failing_run_is_replayed_by_its_seed() -> None:
 @pytest.mark.parametrize("mutant", [ForgetsPromises, ForgetsAccepted])
 def test_a_failing_run_is_shrunk_to_a_scenario_that_fails_the_same_property(mutant: type[WhiteBox]) -> None:
     protocol = replace(WHITEBOX, make=mutant)
-    failure = fuzz(protocol, 400, 1, failures_max=1).failures[0]
+    failure = fuzz(protocol, 400, 2, failures_max=1).failures[0]
     plan, _, _ = fuzz_one(protocol, failure.seed)
     shrunk = shrink(plan, failure.properties[0])
     assert shrunk.reproduces

@@ -105,8 +105,10 @@ def test_tombstones_by_session_and_number_are_no_names() -> None:
 @pytest.mark.parametrize(
     ("shape", "never"),
     [
-        ("1", {"caught_up", "snapshot_installed", "stepped_down", "state_regained", "vote_complete", "retried"}),
-        ("4x1", {"caught_up", "snapshot_installed", "stepped_down", "state_regained", "vote_complete"}),
+        ("1", {"caught_up", "snapshot_installed", "stepped_down", "state_regained", "took_over", "vote_complete",
+                "retried"}),
+        ("4x1", {"caught_up", "snapshot_installed", "stepped_down", "state_regained", "took_over",
+                  "vote_complete"}),
         ("3+1", set()),
         ("3", set()),
     ],

@@ -47,6 +47,7 @@ at 21  crash leader of 1 for 50
 at 22  break 0 1
 at 23  silence 4 5 for 7
 at 24  clock 1 by -40
+at 25  hand over group 1
 expect no violations
 """
 
@@ -85,6 +86,7 @@ def test_times_may_be_negative_and_every_form_of_multicast_and_fault_reaches_the
         Fault(32, "break", (0, 1), forced=True),
         Fault(33, "one_way", (4, 5), ticks=7, forced=True),
         Fault(34, "clock", (1,), ticks=-40, forced=True),
+        Fault(35, "hand_over", group=1, forced=True),
     )
 
 

@@ -1,4 +1,4 @@
-"""`braidcast up`, `down`, `seal` and `status`: a cluster of real processes on this machine, and how it is."""
+"""`braidcast up`, `down` and `seal`: a cluster of real processes on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from braidcast.cli.arguments import json_argument, print_json, print_table
+from braidcast.cli.arguments import json_argument, print_json
 from braidcast.cli.asking import SLOW_S, ask_each, name_the_silent
 from braidcast.cli.registry import protocol_named
 from braidcast.client.status import NodeStatus, groups_with_leader
@@ -235,9 +235,10 @@ def _new_config(
     settings: dict[str, dict[str, str | int]] = {"cluster": {"durability": durability}}
     if history:
         settings["cluster"]["history"] = "history"
+    ports = free_ports(2 * nodes)
     return render_local(
-        protocol, free_ports(nodes), groups=names, replicas=replicas,
-        layout="spread" if layout == "spread" else "colocated", tls=tls, settings=settings,
+        protocol, ports[:nodes], groups=names, replicas=replicas,
+        layout="spread" if layout == "spread" else "colocated", tls=tls, admin_ports=ports[nodes:], settings=settings,
     )  # fmt: skip
 
 
@@ -368,48 +369,3 @@ def seal_stopped(config: ClusterConfig, history: Path) -> int:
 
 def _kinds(protocol: str) -> set[type]:
     return event_kinds(protocol_named(protocol))
-
-
-@click.command()
-@cluster_argument
-@identity_argument
-@json_argument
-def status(path: Path, identity: str | None, as_json: bool) -> int:
-    """How every node is: its replicas, who leads, what is under way, who cannot be reached.
-
-    Leaves with 1 if a node does not answer or a group has no leader.
-
-    \b
-    Example:
-      braidcast status
-    """
-    config = config_at(path, identity)
-    found = run_client(ask_each(config, aloud=True))
-    led = groups_with_leader(found)
-    leaderless = [group.name for group in config.groups if group.name not in led]
-    silent = [status.name for status in found if status.answer is None]
-    if as_json:
-        print_json({"nodes": {s.name: s.answer for s in found}, "silent": silent, "leaderless": leaderless})
-        return 1 if silent or leaderless else 0
-    rows = []
-    for each in found:
-        if each.answer is None:
-            rows.append((each.name, each.address, "-", "-", "-", "-", each.trouble or "no answer"))
-            continue
-        cut_off = [peer for peer in each.answer["peers"] if not peer["connected"]]
-        trouble = "; ".join(
-            [each.answer["disk"]["lack"]] * bool(each.answer["disk"] and each.answer["disk"]["lack"])
-            + [no_session(cut_off)] * bool(cut_off)
-            + [f"certificates: {tls['trouble']}" for tls in [each.answer["tls"]] if tls and tls["trouble"]]
-        )
-        for replica in each.answer["replicas"]:
-            rows.append(
-                (
-                    each.name, each.address, replica["group"], replica["role"], str(replica["backlog"]),
-                    f"{replica['delivered']:,}", trouble,
-                )
-            )  # fmt: skip
-    print_table(("node", "address", "group", "role", "under way", "delivered", "trouble"), rows)
-    for name in leaderless:
-        click.echo(f"group {name} has no leader")
-    return 1 if silent or leaderless else 0

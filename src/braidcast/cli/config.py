@@ -82,6 +82,7 @@ def _to_json(cluster: ClusterConfig) -> dict[str, Any]:
                 "address": node.address,
                 "data": str(node.data),
                 "unix": None if node.unix is None else str(node.unix),
+                "admin": node.admin,
                 "pids": cluster.pids_of(node.name),
             }
             for node in cluster.nodes.values()

@@ -13,18 +13,22 @@ from typing import Any
 import click
 
 from braidcast import __version__
+from braidcast.cli.backups import backup, restore_
 from braidcast.cli.bench import bench
 from braidcast.cli.certs import certs
 from braidcast.cli.chaos import chaos
 from braidcast.cli.check import check
-from braidcast.cli.clusters import down, seal, status, up
+from braidcast.cli.clusters import down, seal, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
+from braidcast.cli.dump import dump
 from braidcast.cli.explore import explore
 from braidcast.cli.fuzz import fuzz
+from braidcast.cli.leading import lead
 from braidcast.cli.messages import send, tail
 from braidcast.cli.node import node
 from braidcast.cli.sim import sim
+from braidcast.cli.watching import status, top
 from braidcast.core.errors import BraidcastError
 
 MISUSE = 2
@@ -62,7 +66,10 @@ def cli() -> None:
     """
 
 
-for command in (demo, up, down, seal, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench, certs):
+for command in (
+    demo, up, down, seal, status, top, lead, send, tail, dump, backup, restore_, node, config,
+    sim, fuzz, explore, check, chaos, bench, certs,
+):  # fmt: skip
     cli.add_command(command)
 
 

@@ -23,6 +23,7 @@ from braidcast.protocols.whitebox.messages import (
     SteppedDown,
     Suspect,
     Sweep,
+    TookOver,
     VoteComplete,
 )  # fmt: skip
 
@@ -46,7 +47,7 @@ def _never_on(topology: Topology) -> set[str]:
     """A member alone in its group has nobody to catch up with or vote for; alone in the world, nobody to wait for."""
     never: set[str] = set()
     if max(map(len, topology.groups)) == 1:
-        never |= {"caught_up", "snapshot_installed", "stepped_down", "state_regained", "vote_complete"}
+        never |= {"caught_up", "snapshot_installed", "stepped_down", "state_regained", "took_over", "vote_complete"}
     if len(topology.pids) == 1:
         never.add("retried")
     return never
@@ -70,7 +71,7 @@ WHITEBOX = Protocol(
     timers=(Beat, Suspect, Sweep),
     recorded=(
         CaughtUp, Collected, Committed, Leading, Redelivered, Retried, SessionsExpired, SnapshotInstalled,
-        StateRegained, SteppedDown, VoteComplete,
+        StateRegained, SteppedDown, TookOver, VoteComplete,
     ),
     suspicion=Suspect,
     rejoins=True,
@@ -84,7 +85,7 @@ WHITEBOX = Protocol(
     ),
     sometimes=(
         "leading", "retried", "caught_up", "snapshot_installed", "redelivered", "collected", "stepped_down",
-        "sessions_expired", "state_regained", "vote_complete",
+        "sessions_expired", "state_regained", "took_over", "vote_complete",
     ),
     never_on=_never_on,
     forgets_after=lambda options: 3 * options.forget_ticks + 10 * options.heartbeat_ticks,

@@ -26,6 +26,7 @@ from braidcast.cluster.config_security import (
     check_exposed,
     check_has_tls,
     clients_of,
+    is_loopback,
 )
 from braidcast.cluster.config_topology import topology_of
 from braidcast.core.errors import BraidcastError, OptionError
@@ -41,7 +42,6 @@ from braidcast.settings.toml_lines import (
     Whole,
     dotted,
     host_and_port,
-    ip_of,
     parse_address,
     parse_name,
     parse_path,
@@ -55,6 +55,8 @@ from braidcast.settings.toml_lines import (
 Durability = Literal["disk", "memory"]
 HistoryDetail = Literal["order", "everything"]
 WhenUnavailable = Literal["wait", "refuse"]
+LogFormat = Literal["text", "json"]
+AdminReach = Literal["loopback", "network"]
 Layout = Literal["colocated", "spread"]
 
 UNIX_PATH_BYTES_MAX: Final = 107
@@ -164,6 +166,16 @@ class NodeConfig:
     ] = None  # fmt: skip
     certificate: Annotated[Path | None, file_of("What it shows.", "n1.pem", "that of `[tls]`")] = None
     key: Annotated[Path | None, file_of("Its private key.", "n1.key", "that of `[tls]`")] = None
+    admin: Annotated[
+        str | None,
+        Text("Where it answers `/metrics`, `/healthz` and `/status` over HTTP, and lets its operator say who leads.",
+             "host:port", parse_address, "127.0.0.1:7201", absent="nowhere"),
+    ] = None  # fmt: skip
+    admin_reach: Annotated[
+        AdminReach,
+        Choice('"loopback": `admin` must be an address of this machine alone. "network": any, and whoever reaches it '
+               "can read all that is there and say who leads, without TLS.", AdminReach),
+    ] = "loopback"  # fmt: skip
 
     @property
     def host(self) -> str:
@@ -178,8 +190,7 @@ class NodeConfig:
     @property
     def machine(self) -> str:
         """Equal for nodes that are on one machine as far as their addresses tell."""
-        ip = ip_of(self.host)
-        return "localhost" if ip is not None and ip.is_loopback else self.host
+        return "localhost" if is_loopback(self.address) else self.host
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +235,11 @@ class ClusterConfig:
         Choice('Without `[tls]`, nodes listen on this machine only ("loopback"); or elsewhere, too, and whoever '
                "reaches them may do everything.", WithoutTls),
     ] = "loopback"  # fmt: skip
+    log: Annotated[
+        LogFormat,
+        Choice('How nodes say what happens: "text", or "json", one object a line; `braidcast node --log-format` comes '
+               "before it.", LogFormat),
+    ] = "text"  # fmt: skip
     tls: TlsConfig | None = None
     clients: Mapping[str, ClientConfig] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
@@ -421,12 +437,16 @@ def _nodes(read: Reading, table: Mapping[str, Any] | None, base: Path) -> dict[s
             read.problem((*at, "unix"), f"{dotted((*at, 'unix'))} {what}: choose a shorter path, such as one in /run")
         if "address" in values:
             data = base / values.get("data", Path("data", name))
-            nodes[name] = NodeConfig(**{**values, "name": name, "data": data, "unix": unix})
+            nodes[name] = node = NodeConfig(**{**values, "name": name, "data": data, "unix": unix})
+            if node.admin is not None and node.admin_reach == "loopback" and not is_loopback(node.admin):
+                what = f"is {node.admin}, which others may reach: give a loopback address, such as 127.0.0.1:7201"
+                read.problem((*at, "admin"), f'{dotted((*at, "admin"))} {what}, or add admin_reach = "network"')
     check_has_tls(read, table)
     owner: dict[object, str] = {}
     for node in nodes.values():
         for key, value, place in (
             ("address", node.address, node.address),
+            ("admin", node.admin, node.admin),
             ("data", node.data, (node.machine, "data", os.path.normpath(node.data))),
             ("unix", node.unix, (node.machine, "unix", os.path.normpath(node.unix or ""))),
         ):

@@ -21,13 +21,15 @@ def render_local(
     layout: Layout = "colocated",
     unix: bool = False,
     tls: bool = False,
+    admin_ports: Sequence[int] = (),
     settings: Mapping[str, Mapping[str, str | int | Sequence[str]]] | None = None,
 ) -> str:
     """The file of a cluster on this machine, with a port for each node: as many as replicas, in a group or in all.
 
     `colocated`: nodes n1, n2, ... each host a replica of every group. `spread`: each replica has a node, g0-1 and so
     on. `tls`: with certificates in `certs/`, which `certify_cluster` makes, and a client `admin` with every right.
-    `settings` says, per section (`cluster`, `cluster.options`, `limits`, `timing`), what is not as by default.
+    With `admin_ports` each node has an admin port. `settings` says, per section (`cluster`, `cluster.options`,
+    `limits`, `timing`), what is not as by default.
     """
     names = [f"g{number}" for number in range(groups)] if isinstance(groups, int) else groups
     each = range(1, replicas + 1)
@@ -39,9 +41,11 @@ def render_local(
         "cluster.options": given.pop("cluster.options", {}),
         "groups": hosts,
     }
-    for node, port in zip(nodes, ports, strict=True):
-        socket = {"unix": f"run/{node}.sock"} if unix else {}
-        sections[f"nodes.{node}"] = {"address": f"127.0.0.1:{port}", "data": f"data/{node}", **socket}
+    for place, (node, port) in enumerate(zip(nodes, ports, strict=True)):
+        more = {"unix": f"run/{node}.sock"} if unix else {}
+        if admin_ports:
+            more["admin"] = f"127.0.0.1:{admin_ports[place]}"
+        sections[f"nodes.{node}"] = {"address": f"127.0.0.1:{port}", "data": f"data/{node}", **more}
     if tls:
         sections["tls"] = {"authority": "certs/authority.pem", "identity": ADMIN}
         sections[f"clients.{ADMIN}"] = {"send": ["*"], "read": ["*"], "status": True}

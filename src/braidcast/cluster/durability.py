@@ -47,6 +47,8 @@ class Durability:
         self.checkpoint_bytes_min = checkpoint_bytes_min
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="disk")
         self.busy = False
+        self.began = 0.0
+        """When the commit in progress began, or the last one."""
         self.lack = ""
         """What a commit waits for."""
         self.commits = 0
@@ -100,8 +102,9 @@ class Durability:
         self.wal.append(instead)
 
     def _run(self, work: Callable[[], None], then: Callable[[], None]) -> None:
-        self.busy = True
         loop = asyncio.get_running_loop()
+        if not self.busy:
+            self.busy, self.began = True, loop.time()
         future = loop.run_in_executor(self.executor, work)
         future.add_done_callback(lambda done: self._done(done, work, then))
 
@@ -124,6 +127,11 @@ class Durability:
         self.lack, self.busy = "", False
         self.commits += 1
         then()
+
+    @property
+    def waiting_s(self) -> float:
+        """For how long the commit in progress has been waiting for the disk; 0 if there is none."""
+        return asyncio.get_running_loop().time() - self.began if self.busy else 0.0
 
     def give_up(self) -> None:
         """No `then` any more, and no other try."""

@@ -89,6 +89,11 @@ class Identity:
             return None
         if known is None:
             now = PeerDisks(disk)
+        elif run_of(known.disk) and run_of(disk) and run_of(known.disk) != run_of(disk):
+            return (
+                f"nodes {peer} and {self.node} were restored in different runs of `braidcast restore`: stop all, and "
+                f"use the directories of one run"
+            )
         elif disk in known.former:
             return f"the disk of node {peer} was replaced by another one: this is the old one, do not start it again"
         elif not rejoins:
@@ -105,6 +110,16 @@ class Identity:
             self.peers = before
             raise
         return None
+
+
+def restored_disk(run: str) -> str:
+    """A name for a disk that was made in that run of a restore."""
+    return f"{run}-{uuid.uuid4().hex}"
+
+
+def run_of(disk: str) -> str:
+    """In which run of a restore a disk was made; empty if it was not."""
+    return disk.partition("-")[0] if "-" in disk else ""
 
 
 def open_identity(

@@ -67,6 +67,8 @@ class Journal:
         self.segment_bytes = max(1 << 16, bytes_max // SEGMENTS)
         self.next = 1
         """The index of the next entry."""
+        self.messages = self.bytes = 0
+        """Delivered in this life, and their payloads; a batch is as many as were not repeated."""
         self.last_gts: Timestamp = 0
         self.mark: Timestamp = 0
         """Everything up to here is durable."""
@@ -109,6 +111,8 @@ class Journal:
             self.next, gts, m.id, m.dest, m.payload, m.batch_first, m.batch_count, delivered.repeated
         )  # fmt: skip
         self._keep(entry)
+        self.messages += (entry.batch_count or 1) - len(entry.repeated)
+        self.bytes += len(entry.payload)
         if self.folder is not None:
             self.unwritten.append(entry)
         return True
@@ -130,6 +134,13 @@ class Journal:
             self.tail_after = gone.gts
             if not on_disk:
                 self.oldest, self.after = gone.index + 1, gone.gts
+
+    def continue_from(self, index: int, after: Timestamp) -> None:
+        """Begin, empty as it is, with an entry of that index above that timestamp."""
+        assert not self.segments, "a journal that has begun goes on"
+        self.next = self.oldest = index
+        self.last_gts = self.after = self.tail_after = self.written_gts = after
+        self._begin_segment(index, after)
 
     def write(self) -> None:
         """Hand what was delivered to the operating system; not durable yet."""
@@ -194,6 +205,10 @@ class Journal:
                 if len(found) >= entries_max:
                     return found[:entries_max]
         return found
+
+    def count_after(self, after: Timestamp) -> int:
+        """How many entries of the newest, which are in memory, follow the timestamp `after`."""
+        return len(self.tail) - bisect_right(self.tail, after, key=lambda entry: entry.gts)
 
     def entries_after(self, after: Timestamp) -> Iterator[JournalEntry]:
         """All that follow the timestamp `after`."""

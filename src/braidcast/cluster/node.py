@@ -43,7 +43,7 @@ from braidcast.cluster.peers import Peer, Peers
 from braidcast.cluster.recorder import NodeRecorder
 from braidcast.cluster.replica import Replica
 from braidcast.cluster.syncing import JournalSyncs
-from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
+from braidcast.core.application import Connected, Delivered, HandOver, Restored, Snapshot, SnapshotWanted
 from braidcast.core.errors import BraidcastError
 from braidcast.core.process import NOTHING_WAITS, Batch
 from braidcast.core.topology import Group, Pid, Pids
@@ -464,5 +464,5 @@ class Node:
             self.carefully(partial(self.syncs.begin, replica))
 
 
-FROM_DRIVER: tuple[type, ...] = (Connected, Snapshot)
+FROM_DRIVER: tuple[type, ...] = (Connected, HandOver, Snapshot)
 """Inputs that only the driver gives; no peer may send them."""

@@ -1,4 +1,7 @@
-"""Running a node as a process: its data, its loop, the signals that end it."""
+"""Running a node as a process: its data, its loop, its admin port, the signals that end it.
+
+Told to stop, a node first lets others lead what it leads; told again, it stops at once.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ import asyncio
 import gc
 import logging
 import signal
-import sys
 
+from braidcast.cluster.admin import Admin
 from braidcast.cluster.application import Host, plain
-from braidcast.cluster.config import ClusterConfig
+from braidcast.cluster.config import ClusterConfig, LogFormat
 from braidcast.cluster.data import locked, open_data
+from braidcast.cluster.handing_over import hand_over
+from braidcast.cluster.logs import log_to_stderr
 from braidcast.cluster.node import Node
 from braidcast.core.errors import BraidcastError
 from braidcast.wire.loops import run
@@ -25,14 +30,12 @@ class NodeFailed(BraidcastError):
     """A node that cannot go on."""
 
 
-def serve(config: ClusterConfig, name: str, *, rejoin: bool = False) -> None:
+def serve(config: ClusterConfig, name: str, *, rejoin: bool = False, log_format: LogFormat | None = None) -> None:
     """Run a node until it is told to stop; raises if it cannot go on."""
     node_config = config.node(name)
     if rejoin:
         check_rejoin(config, name)
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
-    )
+    log_to_stderr(name, log_format or config.log)
     with locked(node_config.data, name):
         node = open_node(config, name, rejoin=rejoin)
         gc.collect()
@@ -79,15 +82,36 @@ async def _serve(node: Node) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
     loop.add_signal_handler(signal.SIGHUP, node.door.reload)
-    await node.start()
+    address = node.config.nodes[node.name].admin
+    admin = None if address is None else Admin(node, address)
+    if admin is not None:
+        admin.open()  # before the node: its recovery may take a while
+    try:
+        await node.start()
+        await _serve_until(node, told)
+    finally:
+        if admin is not None:
+            admin.close()
+
+
+async def _serve_until(node: Node, told: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
     assert node.failure is not None, "made by start"
     groups = ", ".join(node.config.group_name(group) for group in node.by_group)
     log.info("node %s is up at %s, incarnation %d: %s", node.name, node.config.nodes[node.name].address,
-             node.identity.incarnation, groups)  # fmt: skip
-    waiting = loop.create_task(told.wait())
-    done, _ = await asyncio.wait((waiting, node.failure), return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
+             node.identity.incarnation, groups,
+             extra={"incarnation": node.identity.incarnation, "groups": groups.split(", ")})  # fmt: skip
+    for work in (asyncio.Event().wait, lambda: hand_over(node)):
+        doing, waiting = loop.create_task(work()), loop.create_task(told.wait())
+        await asyncio.wait((doing, waiting, node.failure), return_when=asyncio.FIRST_COMPLETED)
+        told.clear()
+        for task in (doing, waiting):
+            task.cancel()
+        await asyncio.gather(doing, waiting, return_exceptions=True)
+        if node.failure.done():
+            break
     await node.stop()
-    if node.failure in done:
+    if node.failure.done():
+        log.critical("node %s ends: %s", node.name, node.failure.result())
         raise NodeFailed(node.failure.result())
     log.info("node %s has stopped", node.name)

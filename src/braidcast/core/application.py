@@ -3,6 +3,8 @@
 A final delivery names its place in the order. State transfer is a conversation through the driver: the process
 delivers `SnapshotWanted`, the application's state at that place comes back as the input `Snapshot`, and at the
 receiving process `Restored` replaces the application's state.
+
+`Connected` and `HandOver` are words of the driver; a process that has no handler for one is not told.
 """
 
 from __future__ import annotations
@@ -52,3 +54,13 @@ class Connected:
     """Input from the driver: a new session with `peer` began; what was in flight on the old one may be lost."""
 
     peer: int
+
+
+@message
+class HandOver:
+    """Input from the driver: whoever leads its group lets another one lead, `to` if given, without a gap.
+
+    A wish: nothing may come of it, and it may be said again. The process leads until it is deposed.
+    """
+
+    to: int | None = None

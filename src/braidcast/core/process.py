@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
 
+from braidcast.core.ballots import Ballot
 from braidcast.core.message import snake_name
+from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Pid, Pids
 
 Ticks = int
@@ -43,6 +45,25 @@ class Batch(NamedTuple):
     """and deliver these;"""
     timers: list[tuple[Any, Ticks | None, Ticks]]
     """these wait for nothing: (timer, after, spread); `None` cancels."""
+
+
+class Standing(NamedTuple):
+    """Where a process stands in its group, for people and their tools; what it does not know is 0 or empty."""
+
+    leader: Pid | None
+    """Who leads the group, as far as it can tell: itself, or somebody whom it follows and has lately heard."""
+    ballot: Ballot = 0
+    """In which period of leadership it is,"""
+    promised: Ballot = 0
+    """and the newest one that it has heard of."""
+    delivered: Timestamp = 0
+    """It delivered up to here,"""
+    durable: Timestamp = 0
+    """and its application has made durable what was delivered up to here."""
+    followers: tuple[tuple[Pid, Timestamp], ...] = ()
+    """A leader: up to where each other member has, as it has heard."""
+    votes: bool = True
+    """Whether it counts as a member: not if it lost its disk and was not restored."""
 
 
 class Outbox:
@@ -160,6 +181,12 @@ class Process:
         """How many bytes of payload these are."""
         return 0
 
+    @property
+    def standing(self) -> Standing:
+        """Where this process stands; a driver sets the clocks and asks now and then, so it is worked out when asked.
+        A process that knows no leaders leads itself."""
+        return Standing(self.me)
+
     def adopt(self, part: P) -> P:
         """Take over the inputs and records of a part, which shares this outbox and this log."""
         if clash := self.inputs.keys() & part.inputs or self.replays.keys() & part.replays:
@@ -180,6 +207,12 @@ class Process:
 
     def start(self, applied: int = 0) -> None:
         """Set the first timers, and deliver again what the application, which is at `applied`, has not applied."""
+
+    def continuing(self, gts: Timestamp, above: Timestamp, session: int) -> Iterable[Any]:
+        """Records to begin with in a new cluster that continues one which is gone, as a backup has it: this group had
+        delivered up to `gts`, and no more; all that is ordered from now on comes after `above`, which is the same for
+        all groups; sessions of clients below `session` are refused, for nobody knows what was delivered of them."""
+        raise NotImplementedError(f"{type(self).__name__} cannot continue from a backup")
 
     def can_resume(self, applied: int) -> bool:
         """Whether `start` can bring an application that is at `applied` up to date: nothing above it is forgotten."""

@@ -28,7 +28,7 @@ from zlib import crc32
 
 import msgspec
 
-from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
+from braidcast.core.application import Connected, Delivered, HandOver, Restored, Snapshot, SnapshotWanted
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
 from braidcast.core.process import Outbox
 from braidcast.core.protocol import Protocol
@@ -43,7 +43,8 @@ SUFFIX, CLOCK_SUFFIX = ".events", ".clock"
 SEALING = ".sealing"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 CORE_KINDS: tuple[type, ...] = (
-    Multicast, Reply, Redirect, Refused, Delivered, Restored, SnapshotWanted, Snapshot, Connected, Resumed, DiskLost,
+    Multicast, Reply, Redirect, Refused, Delivered, Restored, SnapshotWanted, Snapshot, Connected, HandOver,
+    Resumed, DiskLost,
 )  # fmt: skip
 _HEAD = struct.Struct("<II")
 

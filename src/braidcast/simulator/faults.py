@@ -24,7 +24,8 @@ SHORTLY: Delay = Uniform(50, 500)
 BACK_OR_FORTH: Delay = Uniform(-500, 500)
 
 FaultKind = Literal[
-    "crash", "crash_leader", "crash_group", "crash_all", "lose_disk", "break", "partition", "one_way", "pause", "clock"
+    "crash", "crash_leader", "crash_group", "crash_all", "lose_disk", "break", "partition", "one_way", "pause", "clock",
+    "hand_over",
 ]
 
 
@@ -37,7 +38,7 @@ class Fault:
     pids: tuple[Pid, ...] = ()
     """Who crashes, loses its disk, pauses or has its clock set; the ends of a session; one side of a partition."""
     group: Group = 0
-    """For crash_leader and crash_group."""
+    """For crash_leader, crash_group and hand_over."""
     ticks: Ticks = 0
     """How long it lasts; for `clock`, by how much the clock steps."""
     forced: bool = False
@@ -61,6 +62,8 @@ class FaultRates:
     one_ways: float = 0.0
     pauses: float = 0.0
     clock_steps: float = 0.0
+    hand_overs: float = 0.0
+    """No fault, but as good a reason for an election at any moment."""
     downtime: Delay = SHORTLY
     partition_time: Delay = SHORTLY
     pause_time: Delay = SHORTLY
@@ -109,6 +112,8 @@ def draw_faults(rates: FaultRates, topology: Topology, random: Random) -> tuple[
         found.append(Fault(at, "clock", (random.choice(pids),), ticks=clock_step.draw()))
     for at in times(rates.disk_losses):
         found.append(Fault(at, "lose_disk", (random.choice(pids),), ticks=lasting(at, downtime)))
+    for at in times(rates.hand_overs):
+        found.append(Fault(at, "hand_over", group=random.randrange(len(topology.groups))))
     return tuple(sorted(found, key=lambda fault: fault.at))
 
 
@@ -177,6 +182,10 @@ class Faults:
                 if clock is not None:
                     clock.step(fault.ticks)
                 self.active -= effective
+            case "hand_over":
+                effective = True
+                self.nodes[self.leader_of(fault.group)].hand_over()
+                self.active -= 1
         if effective:
             self.counts[fault.kind] = self.counts.get(fault.kind, 0) + 1
         else:

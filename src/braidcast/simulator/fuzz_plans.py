@@ -158,4 +158,5 @@ def _faults(random: Random, unit: Ticks, protocol: Protocol) -> FaultRates:
         pause_time=Uniform(unit, random.choice((10, 80)) * unit),
         clock_step=Uniform(-100 * unit, 100 * unit),
         disk_losses=rate(2, 0.4) if protocol.rejoins else 0.0,
+        hand_overs=rate(2, 0.4),
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from braidcast.core.application import Connected, Restored, Snapshot, SnapshotWanted
+from braidcast.core.application import Connected, HandOver, Restored, Snapshot, SnapshotWanted
 from braidcast.core.process import Batch, Outbox, Process, Ticks
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Pid
@@ -145,6 +145,11 @@ class Node(Endpoint):
         """The process is told of a new session, if it wants to know."""
         if Connected in self.process.inputs:
             self.receive(self.pid, Connected(peer))
+
+    def hand_over(self, to: Pid | None = None) -> None:
+        """An operator wants another process to lead, if this one does and its protocol knows how."""
+        if self.up and HandOver in self.process.inputs:
+            self.receive(self.pid, HandOver(to))
 
     # -- outputs ----------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ FAULT_KINDS: dict[str, FaultKind] = {
     "one_way": "one_way",
     "pause": "pause",
     "clock_step": "clock",
+    "hand_over_group": "hand_over",
 }
 """Lines that are faults of the plan when they say how long they last, or need not."""
 
@@ -96,7 +97,7 @@ def options_of(scenario: Scenario, protocol: Protocol, given: Mapping[str, str])
 
 def is_fault(line: Line) -> bool:
     """Whether a line is a fault of the plan, and not something for the stage."""
-    lasts = line.kind in ("break", "clock_step") or "ticks" in line.words
+    lasts = line.kind in ("break", "clock_step", "hand_over_group") or "ticks" in line.words
     return line.at is not None and line.kind in FAULT_KINDS and lasts
 
 

@@ -141,6 +141,8 @@ HAPPENINGS = [
     _form("clock_set", "clock {pid} {offset}"),
     _form("suspect", "suspect {pid}"),
     _form("fire", "fire {pid} {kind}"),
+    _form("hand_over", "hand over {pid} [to {other}]"),
+    _form("hand_over_group", "hand over group {group}"),
     _form("hold", "hold {kind} from {from} to {to}"),
     _form("release", "release {kind} from {from} to {to}"),
     _form("drop", "drop {kind} from {from} to {to}"),

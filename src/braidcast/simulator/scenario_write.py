@@ -23,6 +23,7 @@ _FAULTS = {
     "one_way": "silence {pids} for {ticks}",
     "pause": "pause {pids} for {ticks}",
     "clock": "clock {pids} by {ticks}",
+    "hand_over": "hand over group {group}",
 }
 
 

@@ -265,6 +265,12 @@ class Play:
             raise line.error(f"process {node.pid} has no timer {kind} pending: pending is {pending}")
         self._fire(line, timer)
 
+    def _do_hand_over(self, line: Line) -> None:
+        self.nodes[line.number("pid")].hand_over(line.number("other") if "other" in line.words else None)
+
+    def _do_hand_over_group(self, line: Line) -> None:
+        self.nodes[self.simulation.faults.leader_of(line.number("group"))].hand_over()
+
     def _fire(self, line: Line, timer: Any) -> None:
         node = self.nodes[line.number("pid")]
         if not node.up:

@@ -41,7 +41,7 @@ class Codec:
 
     def __init__(self, kinds: Iterable[type]) -> None:
         self.kinds = tuple(sorted(set(kinds), key=lambda kind: kind.__name__))
-        union: Any = reduce(or_, self.kinds)
+        union: Any = reduce(or_, self.kinds) if self.kinds else None
         self.union = union
         self._items = msgspec.msgpack.Decoder(list[tuple[int, tuple[int, ...], union]])
         self._one = msgspec.msgpack.Decoder(union)

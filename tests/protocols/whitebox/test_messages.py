@@ -15,7 +15,7 @@ from braidcast.protocols.whitebox import WhiteBox, messages
 
 KINDS = [kind for _, kind in inspect.getmembers(messages, inspect.isclass) if kind.__module__ == messages.__name__]
 NOTES = {"Committed", "Leading", "SteppedDown", "Retried", "CaughtUp", "SnapshotInstalled", "Redelivered", "Collected",
-         "SessionsExpired", "StateRegained", "VoteComplete"}  # fmt: skip
+         "SessionsExpired", "StateRegained", "TookOver", "VoteComplete"}  # fmt: skip
 BODY = Multicast(MessageId(100, 1, 2), (0, 1), b"\x00\xff", 2, 3, 4)
 KNOWN = messages.Known(BODY.id, (0, 1), 3, 1024, 2049, BODY, 7)
 TABLE = DedupState((SessionState(100, 1, 2, ((2, 2049),), 2049),), (), ((100, 1),), ((100, 1, (3, 7)),))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.protocols.whitebox.harness import CLIENT, Bench, ts, unit
 
-from braidcast.core.application import Connected, Snapshot
+from braidcast.core.application import Connected, HandOver, Snapshot
 from braidcast.core.ballots import ballot, leader_of
 from braidcast.core.client import MessageId, Multicast, Redirect, Reply
 from braidcast.protocols.parts.dedup import DedupState
@@ -40,6 +40,7 @@ from braidcast.protocols.whitebox.messages import (
     Stable,
     Suspect,
     Sweep,
+    TakeOver,
 )
 
 
@@ -150,7 +151,7 @@ def test_pieces_that_disagree_on_their_number_are_not_put_together() -> None:
     assert bench[2].role == "follower"
 
 
-@pytest.mark.parametrize("message", [Suspect(), Beat(), Sweep(), Connected(3), Snapshot(0, b"")])
+@pytest.mark.parametrize("message", [Suspect(), Beat(), Sweep(), Connected(3), HandOver(), Snapshot(0, b"")])
 @pytest.mark.parametrize("sender", [1, 3, CLIENT])
 def test_timers_and_the_drivers_words_come_from_nobody_else(message: Any, sender: int) -> None:
     bench = Bench(3, 3)
@@ -167,6 +168,7 @@ def test_timers_and_the_drivers_words_come_from_nobody_else(message: Any, sender
 def _outsiders_words(b: int) -> list[Any]:
     return [
         CatchUp(b, 0), HeartbeatAck(b, 0), HeartbeatAck(b + 100, 0), Heartbeat(b, 0, 0, ()), Stable(0, 9, True, b),
+        TakeOver(b),
         PreVote(b, 0), PreVoteAck(b, True, b), NewLeader(b + 1, 0), NewLeaderAck(b, b, 0, 0, 0, ()),
         NewState(b, 1, 0, 1, 0, (), (), 0, (), 0), NewStateAck(b, 0), Pull(b, (unit(1).id,)), Bodies(b, ()),
     ]  # fmt: skip
@@ -248,9 +250,11 @@ class Noise:
             Heartbeat(b, t, self.ts(), ((group, t, b),)),
             HeartbeatAck(b, t),
             Stable(group, t, bool(n), b),
+            TakeOver(b),
             kinds.Retry(self.multicast(), b, t),
             Redirect(i, 0, b),
             Connected(self.pick(0, 3, CLIENT, -1)),
+            HandOver(self.pick(0, 3, CLIENT, None)),
             Snapshot(t, b"s"),
             Suspect(),
             Beat(),

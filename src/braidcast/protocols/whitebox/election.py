@@ -3,10 +3,15 @@
 The paper leaves this to a leader selection service. Here a follower that hears nothing for a while asks the others
 whether they hear nothing either (PreVote), and only then disturbs the group with a ballot; a leader that hears no
 quorum stops; attempts back off. Safety never depends on any of it.
+
+Planned hand-over: a leader that is told to (HandOver) asks one follower to stand at once (TakeOver), which skips the
+PreVote, and goes on leading until that one's ballot reaches it. So the group is without a leader for the rounds of
+votes and of state, and for no time-out. What comes of it is an election like any other.
 """
 
 from __future__ import annotations
 
+from braidcast.core.application import HandOver
 from braidcast.core.ballots import Ballot, ballot, leader_of, number_of
 from braidcast.core.process import Ticks
 from braidcast.core.topology import Pid
@@ -21,6 +26,8 @@ from braidcast.protocols.whitebox.messages import (
     Rejoin,
     SteppedDown,
     Suspect,
+    TakeOver,
+    TookOver,
 )  # fmt: skip
 from braidcast.protocols.whitebox.rejoining import Rejoining
 from braidcast.protocols.whitebox.state import ATTEMPTS_MAX
@@ -29,8 +36,12 @@ SETTLED_AFTER = 4
 """A leadership has settled once it has lasted this many times the silence that is tolerated."""
 
 
+HEARD_BEATS = 2
+"""Whoever is to lead has answered within so many heartbeats."""
+
+
 class Election(Rejoining):
-    """Heartbeats, suspicion, PreVote, stepping down."""
+    """Heartbeats, suspicion, PreVote, stepping down, handing over."""
 
     __slots__ = ()
 
@@ -183,6 +194,32 @@ class Election(Rejoining):
             self.prevotes.add(sender)
             if len(self.prevotes) >= self.quorum:
                 self.recover_leadership()
+
+    # -- planned hand-over -------------------------------------------------------------------------------------------
+
+    def on_hand_over(self, sender: Pid, h: HandOver) -> None:
+        """Ask the follower that is furthest of those who were heard just now; nothing changes before it stands."""
+        if sender != self.me:
+            return self.refuse("driver's word from another process")
+        if self.status is not LEADER:
+            return self.refuse("hand-over by another than the leader")
+        since = self.out.now - HEARD_BEATS * self.options.heartbeat_ticks
+        ready = [p for p, at in self.acked_at.items() if h.to in (None, p) and at >= since and p not in self.forgetful]
+        if not ready:
+            return self.refuse("nobody to hand over to")
+        furthest = max(ready, key=lambda p: (self.applied.get(p, 0), -p))
+        self.send((furthest,), TakeOver(self.cballot))
+
+    def on_take_over(self, sender: Pid, t: TakeOver) -> None:
+        """The leader itself wants to be replaced: nobody need be asked whether there is one."""
+        if not self.comes_from_its_leader(sender, t.ballot):
+            return self.refuse("take-over from another than the leader")
+        if t.ballot != self.cballot or self.status is not FOLLOWER or not self.has_vote:
+            return self.refuse("take-over by another than a follower")
+        self.recover_leadership()
+        self.takes_over = True
+        if note := self.note:
+            note(TookOver(self.group, self.ballot))
 
     # -- beginnings --------------------------------------------------------------------------------------------------
 

@@ -296,6 +296,13 @@ class Stable:
     ballot: Ballot
 
 
+@message
+class TakeOver:
+    """The leader of `ballot` wants the receiver to lead, now."""
+
+    ballot: Ballot
+
+
 # -- timers -----------------------------------------------------------------------------------------------------------
 
 
@@ -432,6 +439,14 @@ class Committed:
 @message
 class Leading:
     """Line 65: this process leads `group` in `ballot`."""
+
+    group: Group
+    ballot: Ballot
+
+
+@message
+class TookOver:
+    """This process stands for `ballot` because the leader of the one before asked it to."""
 
     group: Group
     ballot: Ballot

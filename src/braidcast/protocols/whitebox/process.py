@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from braidcast.core.ballots import ballot, leader_of
+from braidcast.core.process import Standing
+from braidcast.core.timestamps import Timestamp, clock_of
+from braidcast.protocols.parts.dedup import DedupState
 from braidcast.protocols.whitebox.election import Election
-from braidcast.protocols.whitebox.entry import COMMITTED, LEADER
+from braidcast.protocols.whitebox.entry import COMMITTED, FOLLOWER, LEADER
 from braidcast.protocols.whitebox.messages import Checkpoint, Started, Sweep
 from braidcast.protocols.whitebox.state import UNCOUNTED
 
@@ -48,6 +52,26 @@ class WhiteBox(Election):
     def redo_started(self, r: Started) -> None:
         """From the log."""
         self.held = UNCOUNTED
+
+    @property
+    def standing(self) -> Standing:
+        me, leader, now = self.me, leader_of(self.cballot), self.out.now
+        # In this ballot: who has only sent its state does not lead before a quorum has it, and then it beats.
+        heard = self.heard_at >= max(now - self.patience(), self.settled_at)
+        leads, follows = self.status is LEADER, self.status is FOLLOWER and leader != me and heard
+        return Standing(
+            me if leads else leader if follows else None, self.cballot, max(self.max_ballot, self.ballot),
+            self.max_delivered_gts, min(self.out.applied, self.max_delivered_gts),
+            tuple([(p, self.applied.get(p, 0)) for p in self.others]) if leads else (),
+            self.has_vote,
+        )  # fmt: skip
+
+    def continuing(self, gts: Timestamp, above: Timestamp, session: int) -> Iterable[Any]:
+        """As a member that had delivered and collected all, and heard of ballot 1: so nobody leads ballot 0, in which
+        one that was forgotten would begin."""
+        b = ballot(1, self.peers[0])
+        table = DedupState(floor_of_forgotten=session)
+        return [Checkpoint(b, b, clock_of(above), gts, gts, (), (), table, None)]
 
     def checkpoint(self) -> Iterable[Any]:
         """All that is durable, in one record."""

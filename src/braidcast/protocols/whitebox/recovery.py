@@ -15,7 +15,7 @@ from braidcast.core.client import MessageId
 from braidcast.core.topology import Pid
 from braidcast.protocols.parts.pending import PendingHeap
 from braidcast.protocols.whitebox.collection import Collection
-from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, LEADER, PROPOSED, RECOVERING
+from braidcast.protocols.whitebox.entry import ACCEPTED, COMMITTED, FOLLOWER, LEADER, PROPOSED, RECOVERING, START
 from braidcast.protocols.whitebox.messages import (
     Bodies,
     Installed,
@@ -55,7 +55,7 @@ class Recovery(Collection):
         """Lines 39-40: join no lower ballot any more, and stop until this one is decided."""
         self.status, self.ballot = RECOVERING, b
         self.max_ballot = max(self.max_ballot, b)
-        self.prevote_ballot = 0
+        self.prevote_ballot, self.takes_over = 0, False
         self.votes, self.vote_pieces, self.synced = {}, {}, {}
         self.merged, self.bodies, self.missing = None, {}, set()
         self.restored = {}
@@ -330,8 +330,18 @@ class Recovery(Collection):
             entry.attempts = 1  # whom this process believed to lead the other groups may be long gone
             entry.retry_at = self.out.now
         self.retry_stuck()
+        if self.takes_over:
+            self.propose_left_over()
         self.begin_to_beat()
         self.restore_members()
+
+    def propose_left_over(self) -> None:
+        """After a planned hand-over: what the leader before went on to propose, and no quorum accepted because it had
+        voted, as if its clients asked again. They would, but only when they are out of patience."""
+        held = [e.accepts[self.group] for e in self.entries.values() if e.phase == START and self.group in e.accepts]
+        for accept in sorted(held, key=lambda a: a.lts):
+            if accept.body is not None:
+                self.propose(accept.body)
 
     def remember(self, state: NewState) -> None:
         """This process had lost its disk, and has been restored to `state`."""

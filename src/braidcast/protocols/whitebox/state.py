@@ -48,6 +48,7 @@ class State(Process):
         "acked_at", "applied", "everywhere", "leaders", "stable", "stable_here", "stable_in",
         # election
         "attempts", "settled_at", "heard_at", "max_ballot", "prevote_ballot", "prevotes", "recovered",
+        "takes_over",
         # leader recovery, at the candidate and at its followers
         "arrived", "arriving", "bodies", "merged", "missing", "serial", "synced", "vote_pieces", "votes",
         # members that lost their disk: this one, and at a leader the others
@@ -126,6 +127,8 @@ class State(Process):
         """When this process joined its ballot."""
         self.prevote_ballot: Ballot = 0
         self.prevotes: set[Pid] = set()
+        self.takes_over = False
+        """Candidate: it stands because its leader asked it to."""
 
         self.votes: dict[Pid, NewLeaderAck] = {}
         self.vote_pieces: dict[Pid, Pieces[NewLeaderAck]] = {}
