@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from tests.cluster.inprocess import Line, config_in, message, nodes_of, run
 from tests.properties.histories import changed
 
 from braidcast.cli.registry import protocol_named
+from braidcast.client.client import Client
 from braidcast.core.client import Reply
 from braidcast.history.event import DELIVER, MULTICAST, PERSIST, RECEIVE, RECOVERED, RESTART, SEND, START, History
 from braidcast.history.raw import RAW, event_kinds, seal_raw
@@ -28,12 +30,10 @@ def two_lives(tmp_path: Path, detail: str) -> History:
         config = config_in(tmp_path, groups=2, cluster={"history": "history", "history_detail": detail})
         async with nodes_of(config) as nodes:
             for life in range(2):
-                leader = await nodes.led(0)
-                line = await Line.to(nodes, nodes.node_of(leader).name)
-                numbers = range(10 * life + 1, 10 * life + 11)
-                line.submit((leader.pid,), *[message(number, dest=((0,), (0, 1))[number % 2]) for number in numbers])
-                await nodes.delivered_everywhere(0, 10 * life + 10)
-                line.end()
+                async with Client.connect(config.path) as client:  # asks again, whoever leads
+                    dests = [{"g0"}, {"g0", "g1"}] * 5
+                    await asyncio.gather(*[client.multicast(b"m", to=dest) for dest in dests])
+                await nodes.delivered_everywhere(0, 2 * life + 2)
                 await nodes.stop()
                 if not life:
                     await nodes.start()
@@ -70,6 +70,25 @@ def test_history_of_nodes_that_died_before_they_recorded_a_commit_rests_on_what_
               for event in late.events]  # fmt: skip
     found = check(History(history.manifest, untold), OF_DISKS)
     assert {violation.property for violation in found} == {"persist_precedes_send", "persist_precedes_delivery"}
+
+
+def test_message_that_a_client_sends_again_and_again_is_recorded_once_a_life_of_a_node(tmp_path: Path) -> None:
+    async def work() -> None:
+        config = config_in(tmp_path, groups=2, replicas=1, cluster={"history": "history"})
+        async with nodes_of(config) as nodes:
+            line = await Line.to(nodes, "n1")
+            for _ in range(20):
+                line.submit((0, 1), message(1, dest=(0, 1)))
+            await line.hears(Reply, 2)
+            line.submit((0,), message(1, dest=(0, 1), size=9))  # another payload under the same name is news
+            line.submit((0,), message(2))
+            await nodes.delivered_everywhere(0, 2)
+            line.end()
+
+    run(work())
+    seal_raw(tmp_path / "history", lambda name: event_kinds(protocol_named(name)))
+    recorded = [event.what for event in read_history(tmp_path / "history").events if event.event == MULTICAST]
+    assert sorted(what.id.seq for what in recorded) == [1, 1, 2]
 
 
 def test_delivery_is_recorded_before_anybody_hears_of_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.replica import Replica
-from braidcast.core.client import Multicast
+from braidcast.core.client import MessageId, Multicast
 from braidcast.core.message import snake_name
 from braidcast.core.topology import Pid, Pids
 from braidcast.history.event import (
@@ -31,6 +31,8 @@ from braidcast.history.event import (
 )  # fmt: skip
 from braidcast.history.manifest import Manifest
 from braidcast.history.raw import RawWriter
+
+MULTICASTS_MAX = 20_000
 
 
 def manifest_of(config: ClusterConfig, version: str) -> Manifest:
@@ -56,6 +58,8 @@ class NodeRecorder:
         self.incarnation = incarnation - 1
         """As histories count: how often the node had restarted."""
         self.everything = config.history_detail == "everything"
+        self.multicasts: dict[MessageId, Multicast] = {}
+        """The newest that were recorded."""
 
     def _add(self, replica: Replica, event: str, peer: Pid | None, what: Any, role: str | None = None) -> None:
         out = replica.out
@@ -79,7 +83,13 @@ class NodeRecorder:
             self._add(replica, RECOVERED, None, record)
 
     def multicast(self, replica: Replica, m: Multicast) -> None:
-        """A client's message came to this node, maybe not for the first time."""
+        """A client's message came to this node; recorded once, although clients ask again and again, as long as it is
+        among the newest."""
+        if self.multicasts.get(m.id) == m:
+            return
+        self.multicasts[m.id] = m
+        if len(self.multicasts) > MULTICASTS_MAX:
+            del self.multicasts[next(iter(self.multicasts))]
         out = replica.out
         self.writer.append(Event(out.now, out.wall, m.id.client, 0, MULTICAST, None, m, None))
 
