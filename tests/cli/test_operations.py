@@ -99,6 +99,8 @@ def test_a_cluster_is_watched_led_dumped_backed_up_and_restored(
 def test_a_node_that_is_told_to_stop_lets_others_lead_first(cluster: Path, capsys: Captured) -> None:
     where = ["--cluster", str(cluster)]
     processes = LocalCluster(load_config(cluster / CLUSTER_FILE, protocol_named))
+    assert run(["status", *where, "--wait", "20"]) == 0
+    capsys.readouterr()
     first = leaders(where, capsys)["g0"]
     processes.stop(first)
     assert "others lead group g0 after" in processes.nodes[first].output.read_text()

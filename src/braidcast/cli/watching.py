@@ -162,7 +162,8 @@ def trouble_of(answer: Mapping[str, Any], group: str) -> str:
     """What is wrong with a node, or with its replica of that group."""
     cut_off = [peer for peer in answer["peers"] if not peer["connected"]]
     unwell = [why for why in answer["unwell"] if not why.startswith("group ") or why.startswith(f"group {group}:")]
-    certificates = [f"certificates: {tls['trouble']}" for tls in [answer["tls"]] if tls and tls["trouble"]]
+    tls = answer.get("tls") or {}  # a node of an older build does not say
+    certificates = [f"certificates: {tls.get('trouble')}"] * bool(tls.get("trouble"))
     return "; ".join([*unwell, *[no_session(cut_off)] * bool(cut_off), *certificates])
 
 
