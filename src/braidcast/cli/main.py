@@ -19,6 +19,7 @@ from braidcast.cli.check import check
 from braidcast.cli.clusters import down, seal, status, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
+from braidcast.cli.doctor import doctor
 from braidcast.cli.explore import explore
 from braidcast.cli.fuzz import fuzz
 from braidcast.cli.messages import send, tail
@@ -61,7 +62,9 @@ def cli() -> None:
     """
 
 
-for command in (demo, up, down, seal, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench):
+for command in (
+    demo, up, down, seal, status, send, tail, node, config, sim, fuzz, explore, check, chaos, bench, doctor,
+):  # fmt: skip
     cli.add_command(command)
 
 
