@@ -1,6 +1,7 @@
 """The Spark session: made once per command, quiet, on loopback, with everything of its own in one folder.
 
-A session that lasts seconds is set up for a fast start (`SHORT`): no UI, no second compiler, the simplest collector.
+A session that lasts seconds is set up for a fast start: no compiler of queries, no second one in Java, the simplest
+collector.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import braidcast
 from braidcast.core.errors import BraidcastError
 from braidcast.spark.java import find_java
 from braidcast.spark.machine import cores, driver_memory_gib
-from braidcast.spark.masters import LOCAL, check_master, is_here, is_local
+from braidcast.spark.masters import LOCAL, BadMaster, check_master, is_here, is_local
 
 SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
@@ -31,7 +32,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
 }  # fmt: skip
-SHORT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+SHORT_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+SHORT = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "2"}
 """For tests and commands that take seconds: half the CPU of a start, and slower once it is warm."""
 LOGGING = """\
 rootLogger.level = warn
@@ -54,16 +56,24 @@ def spark_session(
     master: str | None = None,
     *,
     memory_gib: int | None = None,
-    partitions: int | None = None,
     short: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """A session and, when it is over, nothing left of it; `partitions` of a shuffle where the cores do not say."""
+    """A session and, when it is over, nothing left of it; or the one that is there already, which is left alone.
+
+    `short` for what takes seconds.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None and master in (None, active.sparkContext.master):
+        yield active
+        return
+    if active is not None:
+        raise BadMaster(f"this process has Spark on {active.sparkContext.master}: stop that session, or use its master")
     master = master or LOCAL
     check_master(master)
     folder = Path(tempfile.mkdtemp(prefix="braidcast-spark-"))
     try:
-        session = _start(name, master, folder, memory_gib, partitions, short, settings or {})
+        session = _start(name, master, folder, memory_gib, short, settings or {})
         try:
             yield session
         finally:
@@ -77,7 +87,6 @@ def _start(
     master: str,
     folder: Path,
     memory_gib: int | None,
-    partitions: int | None,
     short: bool,
     settings: Mapping[str, str],
 ) -> SparkSession:
@@ -87,16 +96,16 @@ def _start(
     builder = SparkSession.builder.appName(name).master(master)
     java_options = [f"-Dlog4j2.configurationFile={logging.as_uri()}", f"-Dderby.system.home={folder}"]
     chosen = SETTINGS | {
-        "spark.sql.shuffle.partitions": str(partitions or max(2, 2 * cores())),
+        "spark.sql.shuffle.partitions": str(max(2, 2 * cores())),
         "spark.driver.memory": f"{memory_gib or driver_memory_gib()}g",
-        "spark.driver.extraJavaOptions": " ".join([*java_options, *([SHORT] if short else [])]),
+        "spark.driver.extraJavaOptions": " ".join([*java_options, *([SHORT_JAVA] if short else [])]),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }  # fmt: skip
     if "SPARK_LOCAL_DIRS" not in os.environ:
         chosen["spark.local.dir"] = str(folder)
     if is_here(master):
         chosen |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-    for key, value in (chosen | dict(settings)).items():
+    for key, value in (chosen | (SHORT if short else {}) | dict(settings)).items():
         builder = builder.config(key, value)
     try:
         with _stderr_into(log), _environment(JAVA_HOME=str(java.home), PYSPARK_PYTHON=sys.executable):
