@@ -57,7 +57,8 @@ def order_violations(known: Known, table: pa.Table) -> Iterator[Violation]:
     if "group_logs_are_prefixes" in known.judged:
         for group in range(len(known.manifest.topology)):
             of_group = [chain for chain in chains if chain.group == group]
-            yield from dict.fromkeys(_prefixes(known.manifest, of_group, ids))  # a lost log and its heir may both differ
+            # Once each: a log that was lost and the one that goes on may differ from the longest at one place.
+            yield from dict.fromkeys(_prefixes(known.manifest, of_group, ids))
     if "one_order" in known.judged and (stuck := merge([c.messages for c in chains], len(ids))) is not None:
         yield _cycle(known.manifest, chains, stuck, ids)
 

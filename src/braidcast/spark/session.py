@@ -1,7 +1,7 @@
 """The Spark session: made once per command, quiet, on loopback, with everything of its own in one folder.
 
-A session that lasts seconds is set up for a fast start: no compiler of queries, no second one in Java, the simplest
-collector.
+A session that lasts seconds is set up for a fast start: no compiler of queries, no second look at plans, no second
+compiler in Java, the simplest collector.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ SETTINGS = {
     "spark.ui.enabled": "false",
 }  # fmt: skip
 SHORT_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-SHORT = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "2"}
+SHORT = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
 """For tests and commands that take seconds: half the CPU of a start, and slower once it is warm."""
 LOGGING = """\
 rootLogger.level = warn
