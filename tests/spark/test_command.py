@@ -138,6 +138,15 @@ def test_a_machine_without_java_is_told_what_to_install(
     assert "no Java that Spark can run on: install" in error_of(capsys, str(tmp_path / "run"))
 
 
+def test_a_page_that_was_changed_on_disk_is_one_line(spark: SparkSession, tmp_path: Path, capsys: Captured) -> None:
+    write_history(a_history(1), tmp_path / "run")
+    (part,) = (tmp_path / "run" / "events").iterdir()
+    bytes_of = bytearray(part.read_bytes())
+    bytes_of[300:1300] = bytes(1000)
+    part.write_bytes(bytes_of)
+    assert "part-00000.parquet" in error_of(capsys, str(tmp_path / "run"))
+
+
 def test_events_of_another_run_than_the_manifest_says_are_refused(
     spark: SparkSession, tmp_path: Path, capsys: Captured
 ) -> None:

@@ -92,20 +92,27 @@ def read_runs(spark: SparkSession, histories: Sequence[Found]) -> DataFrame:
 def read_events(spark: SparkSession, histories: Sequence[Found]) -> DataFrame:
     """`EVENTS` of all histories."""
     files = [
-        (str(path), found.number, (stream << FILE_BITS | place) << ROW_BITS)
+        (name, found.number, (stream << FILE_BITS | place) << ROW_BITS)
         for found in histories
         for stream, paths in enumerate(found.streams)
-        for place, path in enumerate(paths)
+        for place, name in enumerate(_names_in_spark(spark, paths))
     ]
-    places = F.broadcast(spark.createDataFrame(files, "path string, history long, first long"))
-    rows = spark.read.schema(COLUMNS).parquet(*[_literal(path) for path, _, _ in files])
-    path = F.regexp_replace(F.url_decode(F.replace("_metadata.file_path", F.lit("+"), F.lit("%2B"))), "^file:/+", "/")
+    places = F.broadcast(spark.createDataFrame(files, "file string, history long, first long"))
+    paths = [_literal(str(path)) for found in histories for paths in found.streams for path in paths]
+    rows = spark.read.schema(COLUMNS).parquet(*paths)
     return EVENTS.check(
-        rows.withColumns({"path": path, "row": F.col("_metadata.row_index")})
-        .join(places, "path")
+        rows.withColumns({"file": F.col("_metadata.file_path"), "row": F.col("_metadata.row_index")})
+        .join(places, "file")
         .withColumn("position", F.col("first") + F.col("row"))
-        .drop("path", "row", "first")
+        .drop("file", "row", "first")
     )
+
+
+def _names_in_spark(spark: SparkSession, paths: Iterable[Path]) -> list[str]:
+    """What Spark calls files: decoding its names of them row by row would take longer than all the rest."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None, "a session has a JVM"
+    return [jvm.org.apache.hadoop.fs.Path(f"file:{path}").toUri().toString() for path in paths]
 
 
 def _literal(path: str) -> str:

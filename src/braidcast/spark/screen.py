@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from braidcast.core.ballots import PIDS_MAX
 from braidcast.spark.schemas import MESSAGE
 
 BITS: Final = 63
@@ -50,9 +51,10 @@ def facts(
     logged: DataFrame, multicasts: DataFrame, replies: DataFrame, stretches: DataFrame, words: int
 ) -> DataFrame:
     """One row per message: all that is known of it."""
-    places = F.broadcast(stretches.select("history", "node", "log", "stretch", "bit"))
-    delivered = logged.join(places, ["history", "node", "log", "stretch"], "left")
-    got = [_word(F.col("bit"), number) for number in range(words)]
+    masks = _named("got", [_word(F.col("bit"), number) for number in range(words)])
+    places = F.broadcast(stretches.select(_place().alias("place"), *masks))
+    delivered = logged.withColumn("place", _place()).join(places, "place", "left")
+    got = [F.coalesce(f"got{number}", _zero()) for number in range(words)]
     nothing = [F.lit(0).cast("long")] * words
     null = F.lit(None).cast("long")
     rows = [
@@ -72,6 +74,18 @@ def facts(
         F.min("reply_gts").alias("reply_min"), F.max("reply_gts").alias("reply_max"),
         F.bit_or("reply_groups").alias("reply_groups"),
     )  # fmt: skip
+
+
+def _place() -> Column:
+    """History, node, log and stretch as one long, which Spark looks up several times faster than four columns.
+
+    Null where they do not fit, as for a node that is no process; then nothing is proven of what it delivered.
+    """
+    place, fits = F.col("history"), F.lit(True)
+    for name, size in (("node", PIDS_MAX), ("log", 1 << 12), ("stretch", 1 << 12)):
+        place = place * size + F.col(name)
+        fits &= F.col(name).between(0, size - 1)
+    return F.when(fits, place)
 
 
 def _unit() -> tuple[Column, Column]:

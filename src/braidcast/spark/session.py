@@ -6,7 +6,9 @@ compiler in Java, the simplest collector.
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -14,7 +16,10 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import unquote
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import braidcast
@@ -27,6 +32,7 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass":
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "spark.ui.showConsoleProgress": "false",
@@ -50,8 +56,15 @@ appender.file.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 
+_SAID = re.compile(r"(?:HistoryError|WrongSchema): (.+)")
+_DAMAGED = re.compile(r"FAILED_READ_FILE.* while reading file file:/*(/\S+\.parquet)")
+_ERROR = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): .+|^\[[A-Z_.]+\] .+")
+LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""They print what PySpark raises anyway, stacks and all."""
+
+
 class SparkFailed(BraidcastError):
-    """Spark did not start, or a job of it failed for no reason of ours."""
+    """Spark did not start, or a job of it failed."""
 
 
 @contextmanager
@@ -69,7 +82,8 @@ def spark_session(
     """
     active = SparkSession.getActiveSession()
     if active is not None and master in (None, active.sparkContext.master):
-        yield active
+        with _one_line_errors():
+            yield active
         return
     if active is not None:
         raise BadMaster(f"this process has Spark on {active.sparkContext.master}: stop that session, or use its master")
@@ -79,7 +93,8 @@ def spark_session(
     try:
         session = _start(name, master, folder, memory_gib, short, settings or {})
         try:
-            yield session
+            with _one_line_errors():  # while there is a JVM to ask what was wrong
+                yield session
         finally:
             _stop(session)
     finally:
@@ -94,11 +109,11 @@ def _start(
     short: bool,
     settings: Mapping[str, str],
 ) -> SparkSession:
-    log, logging = folder / "spark.log", folder / "log4j2.properties"
-    logging.write_text(LOGGING.format(file=log), encoding="utf-8")
+    log, properties = folder / "spark.log", folder / "log4j2.properties"
+    properties.write_text(LOGGING.format(file=log), encoding="utf-8")
     java = find_java()
     builder = SparkSession.builder.appName(name).master(master)
-    java_options = [f"-Dlog4j2.configurationFile={logging.as_uri()}", f"-Dderby.system.home={folder}"]
+    java_options = [f"-Dlog4j2.configurationFile={properties.as_uri()}", f"-Dderby.system.home={folder}"]
     chosen = SETTINGS | {
         "spark.sql.shuffle.partitions": str(max(2, 2 * cores())),
         "spark.driver.memory": f"{memory_gib or driver_memory_gib()}g",
@@ -137,6 +152,27 @@ def _stop(session: SparkSession) -> None:
         process.stdin.close()  # what a JVM of PySpark waits for
         process.wait()
     SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """What a job raises says what was wrong, without the stacks of two languages."""
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise SparkFailed(_line_of(str(error))) from None
+
+
+def _line_of(text: str) -> str:
+    if said := _SAID.search(text):
+        return said[1].strip()
+    if damaged := _DAMAGED.search(text):
+        return f"{unquote(damaged[1])} is damaged: restore it or record the run again"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return f"a job on Spark failed: {(errors[:1] or lines[:1] or ['it did not say why'])[0]}"
 
 
 @contextmanager

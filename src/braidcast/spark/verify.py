@@ -29,7 +29,7 @@ from braidcast.spark.scopes import Counts, applying, count_events, counts_of, ne
 EXAMPLES_MAX: Final = 5
 SHOWN: Final = ("run", "group", "node", "expected", "seen")
 STEPS: Final = 6
-CACHED_BYTES_MAX: Final = 100_000_000
+CACHED_BYTES_MAX: Final = 20_000_000
 """Thousands of small files take longer to open than to read, so up to here the events are read once."""
 Said = Callable[[int, str], None]
 """Told before each step: how many are done, and what the next one is."""
@@ -172,12 +172,13 @@ class Verification:
             restored = self._of(self.processes, dated).where(F.size("restores") > 0)
             nodes = nodes.union(restored.select("history", "node")).distinct()
         ends = self.stretches.where("count > 0").select("history", F.col("last_position").alias("position"))
-        rows = slices.sliced(
-            self.events, self._keep(messages), nodes,
-            self._numbers(n for n, c in self.counts.items() if needs_walk(c, self.known[n].judged)),
-            self._keep(ends.union(slices.newest_lives(self.events))),
-        )  # fmt: skip
-        found = rows.groupBy("history", "task").applyInArrow(judge_slices(self.known), VERDICTS.schema)
+        walked = [n for n, c in self.counts.items() if needs_walk(c, self.known[n].judged)]
+        messages, nodes = self._keep(messages), self._keep(nodes)
+        found = VERDICTS.empty(self.spark)
+        if walked or not (messages.isEmpty() and nodes.isEmpty()):
+            marks = self._keep(ends.union(slices.newest_lives(self.events)))
+            rows = slices.sliced(self.events, messages, nodes, self._numbers(walked), marks)
+            found = rows.groupBy("history", "task").applyInArrow(judge_slices(self.known), VERDICTS.schema)
         unproven = self.counts.keys() - dated | _histories(doubtful) | _histories(conflicts) | _histories(falling)
         return found.union(self._judged_order(unproven)) if unproven else found
 
