@@ -16,12 +16,15 @@ help:  ## list the targets
 setup: $(STAMP)  ## create .venv from requirements.lock, with .venv/bin/braidcast
 
 # The environment is made anew whenever the lock changes, so it holds what the lock says and nothing else.
-# The build backend is in the lock too: without build isolation nothing is installed that has no hash.
+# The build backend is in the lock too, and what builds pyspark, which comes as source: without build isolation
+# nothing is installed that has no hash.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	    || { echo "braidcast needs Python 3.11 or newer with the venv module: say make PYTHON=python3.11 (or newer)" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(PIP) install --quiet --require-hashes -r requirements.lock
+	@awk '/^setuptools==/ { on = 1 } on { print } on && !/\\$$/ { exit }' requirements.lock > $(VENV)/sources.txt
+	$(PIP) install --quiet --require-hashes -r $(VENV)/sources.txt
+	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
@@ -56,7 +59,8 @@ lock:  ## write requirements.lock anew from pyproject.toml
 	    && "$$tool/bin/python" -m pip --disable-pip-version-check install --quiet uv \
 	    && "$$tool/bin/uv" --no-config pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	        --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(UPGRADE) \
-	        --group build --group dev --group fuzz --group peers --output-file requirements.lock pyproject.toml
+	        --extra spark --group build --group sources --group dev --group fuzz --group peers \
+	        --output-file requirements.lock pyproject.toml
 
 clean:  ## remove .venv and what the tools leave behind
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

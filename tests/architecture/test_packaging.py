@@ -36,9 +36,11 @@ def locked_names() -> set[str]:
 
 
 def requirements(section: str) -> list[str]:
-    """The requirements of `dependencies` or of a dependency group."""
+    """The requirements of `dependencies`, of an extra or of a dependency group."""
     if section == "dependencies":
         return list(pyproject()["project"]["dependencies"])
+    if section in (extras := pyproject()["project"]["optional-dependencies"]):
+        return list(extras[section])
     return list(pyproject()["dependency-groups"][section])
 
 
@@ -85,7 +87,7 @@ def test_every_pin_has_hashes() -> None:
     assert not bare
 
 
-@pytest.mark.parametrize("section", ["dependencies", "build", "dev", "fuzz", "peers"])
+@pytest.mark.parametrize("section", ["dependencies", "spark", "build", "sources", "dev", "fuzz", "peers"])
 def test_everything_asked_for_is_locked(section: str) -> None:
     assert {project_name(requirement) for requirement in requirements(section)} <= locked_names()
 
@@ -94,7 +96,7 @@ def test_build_backend_is_locked_as_the_build_group() -> None:
     assert pyproject()["build-system"]["requires"] == requirements("build")
 
 
-@pytest.mark.parametrize("section", ["dependencies", "build", "dev", "fuzz", "peers"])
+@pytest.mark.parametrize("section", ["dependencies", "spark", "build", "sources", "dev", "fuzz", "peers"])
 def test_every_dependency_says_why_it_is_there(section: str) -> None:
     silent = [requirement for requirement in requirements(section) if not has_reason(requirement)]
     assert not silent, "add a comment on its line, or on the line above"

@@ -27,8 +27,8 @@ def check(directories: tuple[Path, ...], as_json: bool) -> int:
 
     DIR is what `--history` or a cluster's `history` wrote; several are judged one after another, each by itself. A
     property that cannot judge a history says why, and then nothing is known of it. Everything is read into memory:
-    `check` is for one machine and small histories, up to some million events; large ones are for `verify`, which is
-    to come. Leaves with 1 on a violation, and with 2 if a directory is damaged or not a history.
+    `check` is for small histories, up to some million events, and starts at once; `verify` gives the same verdict of
+    large ones and of thousands. Leaves with 1 on a violation, and with 2 if a directory is damaged or not a history.
 
     \b
     Examples:

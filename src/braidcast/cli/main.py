@@ -21,13 +21,16 @@ from braidcast.cli.check import check
 from braidcast.cli.clusters import down, seal, up
 from braidcast.cli.config import config
 from braidcast.cli.demo import demo
+from braidcast.cli.doctor import doctor
 from braidcast.cli.dump import dump
+from braidcast.cli.explain import explain
 from braidcast.cli.explore import explore
 from braidcast.cli.fuzz import fuzz
 from braidcast.cli.leading import lead
 from braidcast.cli.messages import send, tail
 from braidcast.cli.node import node
 from braidcast.cli.sim import sim
+from braidcast.cli.verify import verify
 from braidcast.cli.watching import status, top
 from braidcast.core.errors import BraidcastError
 
@@ -60,6 +63,7 @@ def cli() -> None:
     Look for mistakes:        braidcast fuzz --protocol whitebox --runs 1000
     Look at every schedule:   braidcast explore --protocol whitebox --groups 1 --replicas 3 --messages 2
     Judge what was recorded:  braidcast check /tmp/run
+    Judge thousands at once:  braidcast verify runs
     Measure it:               braidcast bench core
     Run it for real:          braidcast up
     Break it for real:        braidcast chaos
@@ -68,7 +72,7 @@ def cli() -> None:
 
 for command in (
     demo, up, down, seal, status, top, lead, send, tail, dump, backup, restore_, node, config,
-    sim, fuzz, explore, check, chaos, bench, certs,
+    sim, fuzz, explore, check, verify, explain, chaos, bench, certs, doctor,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -10,6 +10,7 @@ import heapq
 import json
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -182,15 +183,8 @@ def read_history(directory: str | os.PathLike[str]) -> History:
     folder = Path(directory)
     manifest, files = _read_head(folder)
     streams: dict[str, list[Path]] = {}
-    for name, rows in files.items():
-        path = folder / EVENTS / name
-        if not path.is_file():
-            raise HistoryError(f"{path} is missing, but the manifest lists it: restore it or record the run again")
-        if (found := _rows_in(path)) != rows:
-            raise HistoryError(f"{path} has {found} events, but the manifest says {rows}: restore it")
-        streams.setdefault(name.rpartition("-")[0], []).append(path)
-    if extra := sorted({path.name for path in (folder / EVENTS).glob("*.parquet")} - files.keys()):
-        raise HistoryError(f"{folder / EVENTS / extra[0]} is not in the manifest: remove it, it is of another run")
+    for path in _whole_files(folder, files):
+        streams.setdefault(path.name.rpartition("-")[0], []).append(path)
     runs = [_read_stream(paths, manifest) for paths in streams.values()]
     events = list(runs[0]) if len(runs) == 1 else list(heapq.merge(*runs, key=lambda event: event.t_mono))
     if not events:
@@ -198,11 +192,59 @@ def read_history(directory: str | os.PathLike[str]) -> History:
     return History(manifest, events)
 
 
+@dataclass(frozen=True)
+class Inspected:
+    """A history that was looked at without reading its events."""
+
+    manifest: Manifest
+    files: tuple[Path, ...]
+    """In the order of the manifest, those that are whole."""
+    problems: tuple[str, ...]
+    """What is wrong with the others."""
+
+
+def inspect_history(directory: str | os.PathLike[str], *, partial: bool = False) -> Inspected:
+    """The head of a history and its event files, each with the schema that it must have.
+
+    A file that is missing or damaged is an error, or with `partial` a problem.
+    """
+    folder = Path(directory)
+    manifest, files = _read_head(folder)
+    problems: list[str] = []
+    whole = _whole_files(folder, files, problems if partial else None)
+    if not whole:
+        raise HistoryError(f"{folder} has no event file that is whole: {problems[0]}")
+    for path in whole:
+        _check_schema(_schema_in(path), path)
+    return Inspected(manifest, tuple(whole), tuple(problems))
+
+
 def read_table(directory: str | os.PathLike[str]) -> pa.Table:
     """The events of a history as one Arrow table, files in the order of their names."""
     folder = Path(directory)
     _, files = _read_head(folder)
     return pa.concat_tables([_read_table(folder / EVENTS / name) for name in files])
+
+
+def _whole_files(folder: Path, files: dict[str, int], problems: list[str] | None = None) -> list[Path]:
+    """The files that the manifest lists; what is wrong is raised, or added to `problems`."""
+    found = []
+    for name, rows in files.items():
+        path = folder / EVENTS / name
+        try:
+            if not path.is_file():
+                raise HistoryError(f"{path} is missing, but the manifest lists it: restore it or record the run again")
+            if (there := _rows_in(path)) != rows:
+                raise HistoryError(f"{path} has {there} events, but the manifest says {rows}: restore it")
+        except HistoryError as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
+        else:
+            found.append(path)
+    if extra := sorted({path.name for path in (folder / EVENTS).glob("*.parquet")} - files.keys()):
+        raise HistoryError(f"{folder / EVENTS / extra[0]} is not in the manifest: remove it, it is of another run")
+    return found
 
 
 def _read_stream(paths: list[Path], manifest: Manifest) -> Iterator[Event]:
@@ -238,12 +280,13 @@ def _read_table(path: Path) -> pa.Table:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _check_schema(file.schema_arrow, path)
-            return _with_newer_columns(file.read())
+            return with_newer_columns(file.read())
     except (pa.ArrowException, OSError) as error:
         raise HistoryError(f"{path} is damaged: {_first_line(error)}") from None
 
 
-def _with_newer_columns(table: pa.Table) -> pa.Table:
+def with_newer_columns(table: pa.Table) -> pa.Table:
+    """A table of an older file, with nulls where it lacks what was added later."""
     for place, field in enumerate(SCHEMA):
         if field.name not in table.column_names:
             table = table.add_column(place, field, pa.nulls(len(table), field.type))
@@ -253,6 +296,13 @@ def _with_newer_columns(table: pa.Table) -> pa.Table:
 def _rows_in(path: Path) -> int:
     try:
         return int(pq.read_metadata(path).num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise HistoryError(f"{path} is damaged: {_first_line(error)}") from None
+
+
+def _schema_in(path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         raise HistoryError(f"{path} is damaged: {_first_line(error)}") from None
 

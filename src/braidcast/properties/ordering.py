@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from braidcast.core.client import MessageId
 from braidcast.core.timestamps import Timestamp, show_timestamp
+from braidcast.core.topology import Pid
 from braidcast.properties.property import PROMISED_FIFO, WITH_GTS, states
 from braidcast.properties.view import Delivery, Log, View
 from braidcast.properties.violation import Violation
@@ -57,10 +58,10 @@ def gts_increases(view: View) -> Iterator[Violation]:
 
 @states("All logs together are acyclic: some total order contains them all.", "section 5, ordering; 001, section II")
 def one_order(view: View) -> Iterator[Violation]:
-    after: dict[MessageId, dict[MessageId, Delivery]] = {}
+    after: dict[MessageId, dict[MessageId, Pid]] = {}
     for log in view.logs:
         for first, second in pairwise(log.deliveries):
-            after.setdefault(first.id, {}).setdefault(second.id, second)
+            after.setdefault(first.id, {}).setdefault(second.id, second.node)
     before = dict.fromkeys(after, 0)
     for followers in after.values():
         for id in followers:
@@ -74,23 +75,28 @@ def one_order(view: View) -> Iterator[Violation]:
             if not before[follower]:
                 free.append(follower)
     if left:
-        yield _cycle(view, after, {id for id, count in before.items() if count})
+        id, node, seen = cycle_among(after, {id for id, count in before.items() if count})
+        yield view.violation("one order of all deliveries", seen, node=node, message=id)
 
 
-def _cycle(view: View, after: dict[MessageId, dict[MessageId, Delivery]], stuck: set[MessageId]) -> Violation:
-    """Every stuck message has a stuck one before it, so going back must come round."""
-    before = {follower: (id, d) for id in sorted(stuck) for follower, d in after.get(id, {}).items()}
+def cycle_among(
+    after: Mapping[MessageId, Mapping[MessageId, Pid]], stuck: set[MessageId]
+) -> tuple[MessageId, Pid, str]:
+    """A message on a cycle, a node that delivers on it, and the way round; every stuck message has one before it.
+
+    `after` names, for what some node delivers next after a message, the first node that does.
+    """
+    before = {follower: (id, node) for id in sorted(stuck) for follower, node in after.get(id, {}).items()}
     id = min(stuck)
     walked: dict[MessageId, int] = {}
-    path: list[tuple[MessageId, Delivery]] = []
+    path: list[tuple[MessageId, Pid]] = []
     while id not in walked:
         walked[id] = len(path)
-        earlier, delivery = before[id]
-        path.append((id, delivery))
+        earlier, node = before[id]
+        path.append((id, node))
         id = earlier
-    round_trip = [f"{d.id} (node {d.node})" for _, d in reversed(path[walked[id] :])]
-    seen = " before ".join([str(id), *round_trip])
-    return view.violation("one order of all deliveries", seen, node=path[-1][1].node, message=id)
+    round_trip = [f"{passed} (node {node})" for passed, node in reversed(path[walked[id] :])]
+    return id, path[-1][1], " before ".join([str(id), *round_trip])
 
 
 @states("The logs of a group's members are prefixes of one another.", "section 5, no gaps")

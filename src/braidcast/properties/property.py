@@ -66,8 +66,12 @@ class Property:
     def __call__(self, view: View) -> Iterator[Violation]:
         """Every violation that a history shows, once; none if it is out of scope."""
         if self.scope.holds(view):
-            for violation in dict.fromkeys(self.judge(view)):
-                yield violation._replace(property=self.name)
+            yield from self.violations(view)
+
+    def violations(self, view: View) -> Iterator[Violation]:
+        """The same of a part of a history, whose scope is known from the whole."""
+        for violation in dict.fromkeys(self.judge(view)):
+            yield violation._replace(property=self.name)
 
 
 def states(statement: str, source: str, scope: Scope = ANY) -> Callable[[Judge], Property]:

@@ -1,0 +1,118 @@
+"""Which properties can judge which history, from counts: the scopes of `braidcast.properties`, answered by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from braidcast.history.manifest import FIFO, GENUINE, HistoryError, Manifest
+from braidcast.properties import property as scopes
+from braidcast.properties.check import PROPERTIES
+from braidcast.properties.property import Scope
+from braidcast.spark.judging import OF_WALKS, PARTIAL_TOO
+from braidcast.spark.logs import is_interruption
+
+
+class Counts:
+    """What there is of everything in one history."""
+
+    def __init__(self, manifest: Manifest, row: Mapping[str, Any]) -> None:
+        self.manifest = manifest
+        self.row = row
+        self.has_gts = False
+        """Whether its deliveries carry a gts; the logs tell."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.row[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def silent(self) -> list[int]:
+        """Processes that left no event at all: their files may be missing."""
+        return sorted({p for members in self.manifest.topology for p in members} - {*self.nodes})
+
+    @property
+    def walks(self) -> bool:
+        """Whether there is anything to be judged by walking along it."""
+        return bool(
+            self.sends or self.persists or self.collected or self.replies or FIFO in self.manifest.promises
+        )
+
+
+HOLDS: Final[dict[str, Callable[[Counts], bool]]] = {
+    scopes.ANY.text: lambda _: True,
+    scopes.WITH_GTS.text: lambda c: c.has_gts,
+    scopes.QUIESCENT.text: lambda c: c.manifest.quiescent,
+    scopes.PROMISED_FIFO.text: lambda c: FIFO in c.manifest.promises,
+    scopes.PROMISED_GENUINE.text: lambda c: GENUINE in c.manifest.promises and c.sends > 0,
+    scopes.WITH_RECORDS.text: lambda c: c.votes > 0,
+    scopes.WITH_DISKS.text: lambda c: c.votes > 0 and not (c.manifest.driver == "cluster" and c.restarts > 0),
+    scopes.WITH_BALLOTS.text: lambda c: c.persists > 0,
+    scopes.WITH_COLLECTION.text: lambda c: c.collected > 0,
+    scopes.WITH_PAYLOADS.text: lambda c: c.digests > 0,
+    scopes.WITH_TRAFFIC.text: lambda c: c.sends > 0,
+}
+"""By the words of the scope, as `Scope.holds` decides from a `View`."""
+
+
+def count_events(events: DataFrame) -> DataFrame:
+    """One row per history."""
+    event, kind = F.col("event"), F.col("kind")
+    is_delivery = (event == "deliver") & (kind == "delivered")
+    votes = ((event == "send") & kind.isin("accept_ack", "new_leader")) | (
+        (event == "persist") & kind.isin("accepted", "promised", "marked")
+    )
+    nameless = F.col("client").isNull() | F.col("session").isNull() | F.col("seq").isNull()
+    return events.groupBy("history").agg(
+        F.count("*").alias("events"),
+        F.count_if(is_delivery).alias("deliveries"),
+        F.count_if(event == "send").alias("sends"),
+        F.count_if(event == "persist").alias("persists"),
+        F.count_if(event == "collected").alias("collected"),
+        F.count_if(event == "restart").alias("restarts"),
+        F.count_if((event == "reply") & (kind == "reply")).alias("replies"),
+        F.count_if((event == "multicast") & F.col("payload_digest").isNotNull()).alias("digests"),
+        F.count_if(votes).alias("votes"),
+        F.count_if(is_interruption()).alias("interruptions"),
+        F.count_if(is_delivery & (F.col("batch_count") > 0)).alias("batches"),
+        F.count_if((is_delivery | ((event == "multicast") & (kind == "multicast"))) & nameless).alias("nameless"),
+        F.collect_set("node").alias("nodes"),
+        _one("run"), _one("protocol"),
+    )  # fmt: skip
+
+
+def _one(name: str) -> Column:
+    return F.array_distinct(F.array(F.min(name), F.max(name))).alias(f"{name}s")
+
+
+def counts_of(manifest: Manifest, where: str, row: Row) -> Counts:
+    """The counts of a history whose events fit its manifest."""
+    for name in ("run", "protocol"):
+        if row[f"{name}s"] != [getattr(manifest, name)]:
+            other = next(value for value in row[f"{name}s"] if value != getattr(manifest, name))
+            raise HistoryError(f"{where} has events of {name} {other!r}, but its manifest is of "
+                               f"{getattr(manifest, name)!r}: restore it")  # fmt: skip
+    if row["nameless"]:
+        raise HistoryError(f"{where} has multicasts or deliveries without a whole message id: record the run again")
+    return Counts(manifest, row.asDict())
+
+
+def applying(counts: Counts, *, partial: bool) -> frozenset[str]:
+    """The properties that can judge a history."""
+    names = PARTIAL_TOO if partial else PROPERTIES
+    return frozenset(name for name in names if HOLDS[PROPERTIES[name].scope.text](counts))
+
+
+def needs_walk(counts: Counts, judged: Iterable[str]) -> bool:
+    """Whether a history has to be walked along."""
+    return counts.walks and not {*judged}.isdisjoint(OF_WALKS)
+
+
+def scope_of(name: str) -> Scope:
+    """What a property judges."""
+    return PROPERTIES[name].scope
