@@ -11,7 +11,7 @@ from tests.client.fakes import CLIENT, FakeLink
 from tests.virtual_loop import VirtualLoop
 
 from braidcast.client.errors import NotDelivered
-from braidcast.client.sender import LEFT_S_MAX, LOOK_S, RETRY_S, Receipt, Sender, new_session
+from braidcast.client.sender import LEFT_S_MAX, LOOK_S, PATIENCE, RETRY_S, RETRY_S_MAX, Receipt, Sender, new_session
 from braidcast.core.ballots import ballot
 from braidcast.core.client import EXPIRED_SESSION, MessageId, Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
@@ -307,6 +307,32 @@ def test_message_that_may_be_delivered_after_its_refusal_holds_back_one_session_
     assert stage.sender.session > 1
     assert stage.complete_below() == 1
     assert (stage.sender.seq, stage.sender.left) == (1, {})
+
+
+def test_message_to_a_cluster_that_is_slow_for_all_is_not_sent_again_before_it_is_late(stage: Stage) -> None:
+    for seq in range(1, 101):
+        stage.submit(0)
+        stage.loop.advance(RETRY_S - 2 * LOOK_S)
+        stage.reply(seq, 0)
+    assert stage.sender.retries == 0
+    assert stage.sender.patience_s == pytest.approx(PATIENCE * (RETRY_S - 2 * LOOK_S), rel=0.01)
+    stage.submit(0)
+    stage.loop.advance(2 * RETRY_S)
+    assert stage.sender.retries == 0
+    stage.loop.advance(PATIENCE * RETRY_S)
+    assert stage.sender.retries == 1
+
+
+def test_patience_has_a_limit_and_comes_back_when_the_cluster_is_swift_again(stage: Stage) -> None:
+    for seq in range(1, 21):
+        stage.submit(0)
+        stage.loop.advance(30)
+        stage.reply(seq, 0)
+    assert stage.sender.patience_s == RETRY_S_MAX
+    for seq in range(21, 200):
+        stage.submit(0)
+        stage.reply(seq, 0)
+    assert stage.sender.patience_s == RETRY_S
 
 
 def test_close_ends_every_future_and_stops_retrying(stage: Stage) -> None:

@@ -41,6 +41,10 @@ from braidcast.wire.service import NOT_PERMITTED
 
 RETRY_S = 0.5
 RETRY_S_MAX = 4.0
+PATIENCE = 4
+"""What takes so many times as long as usual is asked for again, and nothing before `RETRY_S`: to ask for what is only
+late, of a cluster that is busy, makes it later."""
+SMOOTHING = 1 / 16
 LOOK_S = 0.1
 SEEK_S, SEEK_S_MAX, SEEK_GROWTH = 0.02, 0.25, 1.25
 LEFT_MAX, LEFT_S_MAX = 1000, 10.0
@@ -60,10 +64,10 @@ class Receipt(NamedTuple):
 class Unit:
     """A message under way."""
 
-    __slots__ = ("answered", "attempts", "copies", "done", "gts", "multicast", "retry_at")
+    __slots__ = ("answered", "attempts", "copies", "done", "gts", "multicast", "retry_at", "since")
 
-    def __init__(self, multicast: Multicast, done: asyncio.Future[Receipt], retry_at: float) -> None:
-        self.multicast, self.done, self.retry_at = multicast, done, retry_at
+    def __init__(self, multicast: Multicast, done: asyncio.Future[Receipt], since: float, retry_at: float) -> None:
+        self.multicast, self.done, self.since, self.retry_at = multicast, done, since, retry_at
         self.answered: set[Group] = set()
         self.gts: Timestamp = 0
         self.attempts = 0
@@ -109,6 +113,8 @@ class Sender:
         self.batched = 0
         """How many messages it has put into batches."""
         self.retries = 0
+        self.usual_s = 0.0
+        """How long a message takes, lately, from its submission to the last answer."""
         self._seeking: dict[Group, asyncio.TimerHandle] = {}
         """Groups whose leader's node cannot be reached."""
         link.listen(Reply, self._on_reply)
@@ -160,7 +166,8 @@ class Sender:
             done.set_exception(PayloadTooLarge(id, why, may_be_delivered=False))
             return done
         multicast = self._multicast(id or self.name(), dest, payload, messages)
-        unit = self.units[multicast.id] = Unit(multicast, done, loop.time() + RETRY_S)
+        now = loop.time()
+        unit = self.units[multicast.id] = Unit(multicast, done, now, now + self.patience_s)
         if multicast.id.session != self.session:
             unit.copies += 1  # an earlier life may have sent it, too
         if not self.link.send(to, multicast):
@@ -188,8 +195,14 @@ class Sender:
         for unit in list(self.units.values()):
             self._give_up(unit, ClientClosed(unit.multicast.id, why, may_be_delivered=True))
 
+    @property
+    def patience_s(self) -> float:
+        """How long to wait before a message is sent again."""
+        return min(max(RETRY_S, PATIENCE * self.usual_s), RETRY_S_MAX)
+
     def _complete(self, unit: Unit) -> None:
         id = unit.multicast.id
+        self.usual_s += SMOOTHING * (asyncio.get_running_loop().time() - unit.since - self.usual_s)
         self.units.pop(id, None)
         self.left.pop(id, None)
         if id.session == self.session:
@@ -235,7 +248,7 @@ class Sender:
     def _follow(self, group: Group, leader: Pid) -> None:
         """Another one leads: what was sent to the one before may be lost."""
         self.leaders[group] = leader
-        retry_at = asyncio.get_running_loop().time() + RETRY_S
+        retry_at = asyncio.get_running_loop().time() + self.patience_s
         for unit in self.units.values():
             if unit.waits_for(group):
                 unit.copies += 1
@@ -308,7 +321,7 @@ class Sender:
     def _retry(self, unit: Unit, now: float) -> None:
         unit.attempts += 1
         unit.copies += 1
-        unit.retry_at = now + min(RETRY_S * 2 ** min(unit.attempts, 8), RETRY_S_MAX)
+        unit.retry_at = now + min(self.patience_s * 2 ** min(unit.attempts, 8), RETRY_S_MAX)
         self.retries += 1
         members = self.link.members
         missing = [group for group in unit.multicast.dest if group not in unit.answered]
