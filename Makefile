@@ -46,6 +46,7 @@ check: setup  ## lint, types, and the arrows of import
 soak: setup  ## long: 20,000 fuzzed runs of whitebox, fuzzed frames, then the tests marked soak
 	$(BIN)/braidcast fuzz --protocol whitebox --runs 20000 --seed 1
 	$(BIN)/python -m tests.fuzz --seconds 300 || [ $$? -eq 3 ]
+	$(BIN)/python -m tests.fuzz --live --seconds 300
 	$(BIN)/python -m pytest -m soak || [ $$? -eq 5 ]
 
 # Every version pinned, for every platform and every Python from 3.11 on, with the hashes of every file of each

@@ -10,7 +10,16 @@ from tests.client.fakes import CLIENT, NODES, welcome_of
 from tests.virtual_loop import VirtualLoop, VirtualTransport
 
 from braidcast.client.errors import ClusterUnreachable
-from braidcast.client.link import CONNECT_S, PAUSE_S_MAX, PULSE_S, SILENT_PULSES_MAX, TO_CLIENT, TO_NODE, Link
+from braidcast.client.link import (
+    CONNECT_S,
+    HEAD_START_S,
+    PAUSE_S_MAX,
+    PULSE_S,
+    SILENT_PULSES_MAX,
+    TO_CLIENT,
+    TO_NODE,
+    Link,
+)
 from braidcast.core.client import MessageId, Multicast, Reply
 from braidcast.wire.frames import FrameReader, frame
 from braidcast.wire.handshake import HANDSHAKE, ClientHello, TurnedAway
@@ -197,6 +206,80 @@ def test_node_that_answers_what_it_should_not_is_one_clear_error(answer: bytes |
         stage.loop.run(stage.link.open())
     assert f"127.0.0.1:7101: {error}" in str(found.value).replace("what answers describes ", "")
     assert "nobody listens at 127.0.0.1:7102" in str(found.value)
+    stage.loop.calm()
+
+
+def test_node_that_hangs_costs_its_head_start_and_the_first_that_welcomes_is_taken(stage: Stage) -> None:
+    began = stage.loop.now
+    for name in ("n1", "n2"):
+        stage.listen(name, None)
+    stage.loop.run(stage.link.open())
+    assert stage.loop.now - began == pytest.approx(2 * HEAD_START_S)
+    stage.loop.settle()
+    assert stage.connected() == ["n3"]
+    for name in ("n1", "n2"):
+        first = stage.nodes[name][0].transport
+        assert first is not None
+        assert first.ended == "lost", "no attempt is left behind"
+    stage.close()
+    stage.loop.calm()
+
+
+def test_node_that_refuses_at_once_costs_no_head_start(stage: Stage) -> None:
+    began = stage.loop.now
+    stage.stop("n1")
+    stage.stop("n2")
+    stage.loop.run(stage.link.open())
+    assert stage.loop.now == began
+    stage.close()
+
+
+def test_slow_node_that_answers_first_after_all_is_taken_and_the_other_attempt_ended(stage: Stage) -> None:
+    stage.listen("n1", None)
+    stage.listen("n2", None)
+    answer = frame(0, HANDSHAKE.encode(welcome_of("n1")))
+    stage.loop.call_later(1.5 * HEAD_START_S, lambda: stage.nodes["n1"][0].write(answer))
+    stage.loop.run(stage.link.open())
+    stage.loop.settle()
+    assert stage.connected()[0] == "n1"
+    assert len(stage.nodes["n1"]) == 1
+    second = stage.nodes["n2"][0].transport
+    assert second is not None
+    assert second.ended == "lost"
+    stage.close()
+
+
+def test_two_nodes_that_answer_at_once_are_not_both_kept(stage: Stage) -> None:
+    for name in ("n1", "n2"):
+        stage.listen(name, None)
+
+    def answer() -> None:
+        for name in ("n2", "n1"):
+            stage.nodes[name][0].write(frame(0, HANDSHAKE.encode(welcome_of(name))))
+        for name in ("n1", "n2", "n3"):
+            stage.listen(name, None)
+
+    stage.loop.call_later(1.5 * HEAD_START_S, answer)
+    stage.loop.run(stage.link.open())
+    stage.loop.settle()
+    first, second = (stage.nodes[name][0].transport for name in ("n1", "n2"))
+    assert first is not None
+    assert second is not None
+    assert [first.ended, second.ended].count("lost") == 1
+    stage.close()
+
+
+def test_open_that_is_cancelled_leaves_no_attempt_behind(stage: Stage) -> None:
+    stage.listen("n1", None)
+    task = stage.loop.create_task(stage.link.open())
+    stage.loop.advance(HEAD_START_S / 2)
+    task.cancel()
+    stage.loop.settle()
+    first = stage.nodes["n1"][0].transport
+    assert first is not None
+    assert first.ended == "lost"
+    assert task.cancelled()
+    assert not stage.nodes["n2"]
     stage.loop.calm()
 
 

@@ -39,6 +39,8 @@ except ImportError:
 PATIENCE_S = 20
 LOOK_S = 0.001
 CLIENT = 1 << 62
+STEADY: dict[str, str | int] = {"suspect_ticks": 3_600_000_000}
+"""Who leads goes on leading, whoever is away and however busy the machine is: clients of these tests ask once."""
 T = TypeVar("T")
 ANY = ConnectionLimits(1 << 26, 1 << 30)
 
@@ -48,6 +50,7 @@ class NodeDisk(Disk):
 
     def __init__(self) -> None:
         self.full = False
+        self.lacks_files = False
         self.broken = False
         self.syncs = 0
         """How many were begun."""
@@ -67,13 +70,18 @@ class NodeDisk(Disk):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return super().pwrite(fd, data, at)
 
+    def create(self, path: Path) -> int:
+        if self.lacks_files:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().create(path)
+
     def fdatasync(self, fd: int) -> None:
         self.syncs += 1
         assert self._open.wait(PATIENCE_S), "whoever holds a disk releases it"
         if self.broken:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    def sync_directory(self, path: Path) -> None:
+    def sync_directory(self, fd: int) -> None:
         pass
 
 

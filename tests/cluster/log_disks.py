@@ -61,8 +61,11 @@ class FaultyDisk(Disk):
     def fdatasync(self, fd: int) -> None:
         self._do("fdatasync", lambda: self.disk.fdatasync(fd))
 
-    def sync_directory(self, path: Path) -> None:
-        self._do("sync_directory", lambda: self.disk.sync_directory(path))
+    def open_directory(self, path: Path) -> int:
+        return self._do("open_directory", lambda: self.disk.open_directory(path))
+
+    def sync_directory(self, fd: int) -> None:
+        self._do("sync_directory", lambda: self.disk.sync_directory(fd))
 
     def replace(self, old: Path, new: Path) -> None:
         self._do("replace", lambda: self.disk.replace(old, new))
@@ -164,7 +167,7 @@ class CachingDisk(Disk):
     def fdatasync(self, fd: int) -> None:
         self.inodes[fd].durable = bytes(self.inodes[fd].seen)
 
-    def sync_directory(self, path: Path) -> None:
+    def sync_directory(self, fd: int) -> None:
         del self.names[:-1]
 
     def replace(self, old: Path, new: Path) -> None:

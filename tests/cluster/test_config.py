@@ -236,7 +236,7 @@ def test_fingerprint_does_not_change_with_what_may_differ(old: str, new: str) ->
         ('"whitebox"', '"whiteboks"', "3: there is no protocol 'whiteboks': choose skeen or whitebox"),
         ("retry_ticks = 90_000", "retry = 1", "6: whitebox has no option 'retry': it has follower_delivery, "
          "heartbeat_ticks, suspect_ticks, retry_ticks, forget_ticks, sessions_max, prevote, chunk_entries, "
-         "chunk_bytes, laggard_entries"),
+         "chunk_bytes, laggard_entries, laggard_bytes"),
         ("prevote = false", "prevote = 'maybe'", "7: whitebox option prevote takes on or off, not 'maybe'"),
         ("prevote = false", "prevote = 0.5", "7: cluster.options.prevote takes a string, a whole number, true or "
          "false, not 0.5: correct or remove it"),

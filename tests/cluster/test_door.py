@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.inprocess import ANY, CLIENT, Line, config_in, message, nodes_of, run, turns, until
+from tests.cluster.inprocess import ANY, CLIENT, STEADY, Line, config_in, message, nodes_of, run, turns, until
 
 from braidcast.core.client import Multicast, Redirect, Refused, Reply
 from braidcast.core.errors import BraidcastError
@@ -237,7 +237,7 @@ def test_client_with_two_connections_is_answered_on_both_and_forgotten_with_the_
 
 def test_status_tells_of_replicas_peers_clients_and_what_was_refused(tmp_path: Path) -> None:
     async def work() -> None:
-        async with nodes_of(config_in(tmp_path, groups=2), "n1", "n2") as nodes:
+        async with nodes_of(config_in(tmp_path, groups=2, options=STEADY), "n1", "n2") as nodes:
             await nodes.led(0)
             line = await Line.to(nodes, "n1")
             line.submit((0,), message(1))
@@ -247,7 +247,7 @@ def test_status_tells_of_replicas_peers_clients_and_what_was_refused(tmp_path: P
             status: dict[str, Any] = json.loads(answer.text)
             assert (status["cluster"], status["node"], status["incarnation"]) == ("local", "n1", 1)
             assert status["disk"] | {"commits": 0, "log_bytes": 0} == {
-                "full": False, "checkpoint_waits": False, "commits": 0, "log_bytes": 0,
+                "lack": "", "checkpoint_waits": False, "commits": 0, "log_bytes": 0,
             }  # fmt: skip
             assert [(r["group"], r["pid"], r["delivered"]) for r in status["replicas"]] == [("g0", 0, 1), ("g1", 3, 0)]
             assert [(p["node"], p["connected"]) for p in status["peers"]] == [("n2", True), ("n3", False)]

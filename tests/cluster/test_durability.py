@@ -12,6 +12,7 @@ from tests.cluster.log_disks import FaultyDisk, NarrowDisk
 
 from braidcast.cluster import durability as module
 from braidcast.cluster.durability import Durability
+from braidcast.cluster.lacking import FILES
 from braidcast.cluster.log import Log
 from braidcast.core.errors import BraidcastError
 from braidcast.core.message import message
@@ -77,14 +78,14 @@ def test_full_disk_tries_again_until_there_is_room_and_then_goes_on(
         durability = bench.open()
         bench.disk.full = True
         durability.commit([(0, [Noted(1)])], bench.then(1))
-        await until(lambda: durability.full, "word of it")
+        await until(lambda: durability.lack, "word of it")
         await turns()
         assert durability.busy
         assert bench.done == []
         assert bench.failures == []
         bench.disk.full = False
         await until(lambda: bench.done == [1], "the commit")
-        assert not durability.full
+        assert not durability.lack
         durability.close()
         assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"], "said once, however often tried"
         again = bench.open()
@@ -94,12 +95,30 @@ def test_full_disk_tries_again_until_there_is_room_and_then_goes_on(
     run(work())
 
 
+def test_commit_without_a_file_to_open_is_tried_again_until_there_is_one(bench: Bench) -> None:
+    async def work() -> None:
+        wal = Log.open(bench.folder / "log", disk=bench.disk, segment_bytes=1)
+        durability = Durability(wal, [Noted], 1 << 20, bench.failures.append)
+        durability.commit([(0, [Noted(1)])], bench.then(1))
+        await until(lambda: bench.done == [1], "the first commit of a segment")
+        bench.disk.lacks_files = True
+        durability.commit([(0, [Noted(2)])], bench.then(2))
+        await until(lambda: durability.lack == FILES, "word of it")
+        assert (bench.done, bench.failures) == ([1], [])
+        bench.disk.lacks_files = False
+        await until(lambda: bench.done == [1, 2], "the commit")
+        assert not durability.lack
+        durability.close()
+
+    run(work())
+
+
 def test_who_gives_up_waits_for_room_no_longer(bench: Bench) -> None:
     async def work() -> None:
         durability = bench.open()
         bench.disk.full = True
         durability.commit([(0, [Noted(1)])], bench.then(1))
-        await until(lambda: durability.full, "word of it")
+        await until(lambda: durability.lack, "word of it")
         durability.give_up()
         durability.close()
         bench.disk.full = False
@@ -165,7 +184,7 @@ def test_checkpoint_without_room_gives_way_to_a_commit_and_is_tried_again_later(
         durability.checkpoint([(0, large)], [(0, [Noted(100)])], bench.then(2))
         await until(lambda: bench.done == [1, 2], "the commit in its place")
         assert durability.checkpoint_waits
-        assert not durability.full
+        assert not durability.lack
         assert not durability.wants_checkpoint, "not at once"
         durability.commit([(0, [Noted(101)])], bench.then(3))
         await until(lambda: bench.done == [1, 2, 3], "the next")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nodes_of, run, turns, until
+from tests.cluster.inprocess import CLIENT, STEADY, Line, Nodes, config_in, message, nodes_of, run, turns, until
 
 from braidcast.cluster import clients, durability, journal_segments, peers
 from braidcast.cluster.node import Node
@@ -22,8 +22,6 @@ from braidcast.wire.service import Deliveries, Status, StatusWanted, Subscribe
 LIMIT = 40
 FRAME = 5
 """Messages in one frame of a flood."""
-STEADY: dict[str, str | int] = {"suspect_ticks": 3_600_000_000}
-"""Who leads goes on leading, whoever is away."""
 SIZE = 8_000
 
 
@@ -333,11 +331,11 @@ def test_clients_wait_while_no_quorum_takes_what_it_is_sent(tmp_path: Path) -> N
             node = nodes["n1"]
             first, second = node.peers.all.values()
             first.waiting_bytes = peers.CONGESTED_BYTES + 1
-            assert node.admit()
+            assert node.admission.admit()
             second.waiting_bytes = peers.CONGESTED_BYTES + 1
-            assert not node.admit()
+            assert not node.admission.admit()
             first.waiting_bytes = second.waiting_bytes = 0
-            assert node.admit()
+            assert node.admission.admit()
 
     run(work())
 
@@ -387,7 +385,7 @@ def test_full_disk_stops_acknowledging_says_so_and_goes_on_when_there_is_room(tm
             await line.hears(Reply)
             nodes.disks["n1"].full = True
             flood(line, 0, 2, 200, size=10)
-            await until(lambda: nodes.status("n1")["disk"]["full"], "word of it")
+            await until(lambda: nodes.status("n1")["disk"]["lack"], "word of it")
             await turns()
             assert len(line.heard(Reply)) == 1
             assert len(nodes.delivered(0)[0]) == 1
@@ -395,13 +393,13 @@ def test_full_disk_stops_acknowledging_says_so_and_goes_on_when_there_is_room(tm
             asking = await Line.to(nodes, "n1")
             asking.say([(CLIENT, (), StatusWanted())])
             (status,) = await asking.hears(Status)
-            assert json.loads(status.text)["disk"]["full"]
+            assert json.loads(status.text)["disk"]["lack"]
             assert not json.loads(status.text)["reads_clients"]
             asking.end()
 
             nodes.disks["n1"].full = False
             await line.hears(Reply, 201)
-            assert not nodes.status("n1")["disk"]["full"]
+            assert not nodes.status("n1")["disk"]["lack"]
             before = await nodes.delivered_everywhere(0, 201)
             line.end()
             await nodes.stop()
@@ -424,8 +422,9 @@ def test_full_disk_of_a_follower_holds_back_nobody_and_takes_bounded_memory(tmp_
             for number in range(1, 1_001, 20):
                 flood(line, 0, number, 20)
                 await line.hears(Reply, number + 19)
-                assert follower._held_back() < 3 * LIMIT, "a frame beyond the limit, and what the process says to it"
-            assert follower.disk_full
+                held_back = follower.admission.held_back
+                assert held_back < 3 * LIMIT, "a frame beyond the limit, and what the process says to it"
+            assert follower.disk_lack
             assert not follower.peers.reading
             nodes.disks["n3"].full = False
             await nodes.delivered_everywhere(0, 1_000)
@@ -450,12 +449,12 @@ def test_journal_or_history_without_room_stops_the_node_until_there_is(
             with monkeypatch.context() as full:
                 full.setattr(journal_segments if what == "journal" else raw, "append_whole", no_room)
                 flood(line, 0, 1, 200, size=10)
-                await until(lambda: nodes.status("n1")["disk"]["full"], "word of it")
+                await until(lambda: nodes.status("n1")["disk"]["lack"], "word of it")
                 await turns()
                 assert line.heard(Reply) == []
                 assert nodes["n1"].by_group[0].journal.next <= LIMIT + FRAME + 1
             await line.hears(Reply, 200)
-            assert not nodes.status("n1")["disk"]["full"]
+            assert not nodes.status("n1")["disk"]["lack"]
             line.end()
             await nodes.stop()
             await nodes.start()

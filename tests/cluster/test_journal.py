@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,8 @@ from tests.cluster.journals import (
 
 from braidcast.cluster import journal as journal_module
 from braidcast.cluster.journal import Compacted, Journal
-from braidcast.cluster.journal_segments import JournalError
+from braidcast.cluster.journal_segments import JournalError, Segment
+from braidcast.cluster.lacking import FILES
 
 SEGMENT_BYTES = 1 << 16
 
@@ -278,11 +280,11 @@ def test_full_disk_loses_nothing_and_what_waits_can_be_read(
     fill(journal, 1, 3)
     with full_disk(monkeypatch):
         fill(journal, 4, 9)
-        assert journal.full
+        assert journal.lack
         assert journal.unwritten
         assert numbers(journal) == list(range(1, 10))
     journal.write()
-    assert not journal.full
+    assert not journal.lack
     fill(journal, 10, 12)
     assert numbers(journal) == list(range(1, 13))
     assert numbers(reopened(journal)) == list(range(1, 13))
@@ -295,10 +297,10 @@ def test_disk_that_is_full_when_a_new_file_is_needed_loses_nothing(
     assert journal.segments[-1].size >= SEGMENT_BYTES, "the next entry begins a file"
     with full_disk(monkeypatch):
         fill(journal, 3, 4)
-        assert journal.full
+        assert journal.lack
         assert journal.begin_sync() is not None
     fill(journal, 5, 6)
-    assert not journal.full
+    assert not journal.lack
     assert numbers(reopened(journal)) == list(range(1, 7))
 
 
@@ -423,6 +425,52 @@ def test_old_files_go_and_new_ones_come_one_after_the_other_durably(
     assert done[: done.index("unlink")].count("fdatasync") == 3
 
 
+def test_file_that_cannot_be_opened_at_any_moment_is_opened_later_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of deliveries that begin files and take the place of old ones: whoever reads meanwhile is none the wiser."""
+    real, moment, failed = os.open, 0, True
+    while failed:
+        failed, count = False, 0
+        journal = Journal(tmp_path / f"{moment}", BYTES_MAX)
+
+        def lacking(*arguments: Any, last: int = moment, **more: Any) -> int:
+            nonlocal failed, count
+            count += 1
+            if count == last + 1:
+                failed = True
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return real(*arguments, **more)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", lacking)
+            for index in range(1, 25):
+                before = failed
+                fill(journal, index, index, 40_000)
+                assert (journal.lack == FILES) == (failed and not before), "once, and it says so"
+                assert numbers(journal, journal.after) == list(range(journal.oldest, index + 1))
+        assert numbers(reopened(journal), journal.after)[-1] == 24
+        shutil.rmtree(tmp_path / f"{moment}")
+        moment += 1
+    assert moment > 10
+
+
+def test_state_without_a_file_to_open_is_what_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "TAIL_BYTES", 100_000)
+    journal = Journal(tmp_path / "one", BYTES_MAX)
+    fill(journal, 1, 10, size=40_000)
+
+    def lacking(*_: Any) -> Any:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Segment, "entries_above", lacking)
+        state = journal.state(BYTES_MAX)
+    other = Journal(tmp_path / "other", BYTES_MAX)
+    other.restore(journal.last_gts, state)
+    assert numbers(other, other.after) == [9, 10]
+
+
 def test_disk_full_at_any_moment_of_a_restore_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gts, state = ahead(tmp_path, 4, 9, 40_000)
     moment, failed = 0, True
@@ -438,11 +486,11 @@ def test_disk_full_at_any_moment_of_a_restore_is_made_up_for(tmp_path: Path, mon
 
         with disk_calls(monkeypatch, fail):
             journal.restore(gts, state)
-        assert journal.full == failed
+        assert bool(journal.lack) == failed
         assert journal.begin_sync() is None or not failed, "nothing new is durable"
         assert numbers(journal, gts_of(3)) == list(range(4, 10)), "what waits can be read"
         fill(journal, 10, 11)
-        assert not journal.full
+        assert not journal.lack
         assert numbers(journal, gts_of(3)) == list(range(4, 12))
         assert numbers(reopened(journal), gts_of(3)) == list(range(4, 12))
         shutil.rmtree(tmp_path / f"{moment}")

@@ -119,6 +119,46 @@ def test_a_disk_full_at_any_operation_changes_nothing_and_the_call_can_be_made_a
     assert outcomes == {"done", "full", "failed"}
 
 
+OPENING = {"read", "create", "open", "open_directory"}
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+@pytest.mark.parametrize(("commits", "call", "after"), CALLS)
+def test_without_a_file_to_open_nothing_is_changed_and_the_call_can_be_made_again(
+    tmp_path: Path, commits: int, call: Callable[[Log], None], after: list[bytes], code: int
+) -> None:
+    disk = FaultyDisk()
+    disk.fail_once(code, on="create")
+    log = begun(tmp_path / "log", disk, commits)
+    with suppress(DiskFull):
+        call(log)
+        assert not OPENING & {*disk.done}, "it needed no file"
+        log.close()
+        return
+    assert recovered_copy(tmp_path / "log") == OLD[:commits]
+    log.append(b"instead")
+    disk.fail_once(code, on="create")
+    with pytest.raises(DiskFull, match=r"too many open files\): raise its limit .*, nothing is lost"):
+        log.checkpoint(CHECKPOINT)
+    disk.done.clear()
+    log.checkpoint(CHECKPOINT)
+    assert OPENING & {*disk.done} == {"create"}, "what else it needs is open before there is anything to lose"
+    log.close()
+    assert recovered(tmp_path / "log") == CHECKPOINT
+
+
+@pytest.mark.parametrize("operation", sorted(OPENING))
+def test_log_that_cannot_be_opened_for_want_of_files_says_so(tmp_path: Path, operation: str) -> None:
+    if operation != "create":
+        write(tmp_path, OLD)
+    disk = FaultyDisk()
+    disk.fail_once(errno.EMFILE, on=operation)
+    with pytest.raises(DiskFull, match="too many open files"):
+        opened(tmp_path, disk)
+    opened(tmp_path, disk).close()
+    assert recovered(tmp_path) == ([] if operation == "create" else OLD)
+
+
 def recovered_copy(directory: Path) -> list[bytes]:
     """What a crash right now would leave."""
     copy = directory.with_name(f"{directory.name}-copy")
@@ -136,7 +176,7 @@ def test_a_commit_that_fits_in_part_is_taken_back(tmp_path: Path, fits: int) -> 
     narrow.room = size + fits
     for _ in range(2):
         disk.done.clear()
-        with pytest.raises(DiskFull, match="no room for the log"):
+        with pytest.raises(DiskFull, match="the disk is full"):
             log.append(bytes(700))
         assert disk.done[-2:] == ["truncate", "fdatasync"]
         assert path.stat().st_size == size

@@ -6,9 +6,10 @@ import asyncio
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nodes_of, run, turns, until
+from tests.cluster.inprocess import CLIENT, STEADY, Line, Nodes, config_in, message, nodes_of, run, turns, until
 
 from braidcast.cluster import node as node_module
 from braidcast.core.client import Reply
@@ -23,7 +24,7 @@ def quiet(folder: Path, **more: int) -> dict[str, str | int]:
 
 def test_three_nodes_agree_on_messages_to_one_and_to_two_groups(tmp_path: Path) -> None:
     async def work() -> None:
-        async with nodes_of(config_in(tmp_path, groups=2, unix=True)) as nodes:
+        async with nodes_of(config_in(tmp_path, groups=2, unix=True, options=STEADY)) as nodes:
             line = await Line.to(nodes, "n1")
             for number in range(1, 31):
                 line.submit((0, 3), message(number, dest=((0,), (1,), (0, 1))[number % 3]))
@@ -36,7 +37,9 @@ def test_three_nodes_agree_on_messages_to_one_and_to_two_groups(tmp_path: Path) 
     run(work())
 
 
-def test_nothing_leaves_a_leader_before_its_commit_is_durable(tmp_path: Path) -> None:
+def test_leader_proposes_while_its_disk_works_and_nothing_else_leaves_it(tmp_path: Path) -> None:
+    """ACCEPT rests on nothing recorded (protocols.md 1.3); the reply and the delivery rest on the acceptance."""
+
     async def work() -> None:
         async with nodes_of(config_in(tmp_path, options=quiet(tmp_path))) as nodes:
             node, disk = nodes["n1"], nodes.disks["n1"]
@@ -49,12 +52,62 @@ def test_nothing_leaves_a_leader_before_its_commit_is_durable(tmp_path: Path) ->
             await until(lambda: disk.syncs > syncs, "the commit to begin")
             line.submit((0,), message(2))
             await turns()
-            assert sent_frames(nodes, "n1") == sent, "no send"
+            assert sent_frames(nodes, "n1") == sent + 2, "the first ACCEPT, to both followers"
             assert line.bodies == [], "no reply and no delivery"
             assert node.by_group[0].journal.next == 1
             disk.release()
             await line.hears(Reply, 2)
             await until(lambda: sum(len(d.entries) for d in line.heard(Deliveries)) == 2, "both deliveries")
+            line.end()
+
+    run(work())
+
+
+def test_deliveries_and_replies_do_not_wait_for_their_marks_and_their_durability_is_not_told_before(
+    tmp_path: Path,
+) -> None:
+    """The second sync of the leader's disk never ends; by the log it has accepted the message, and not delivered it."""
+
+    async def work() -> None:
+        config = config_in(tmp_path, options=quiet(tmp_path))
+        async with nodes_of(config) as nodes:
+            node, disk = nodes["n1"], nodes.disks["n1"]
+            assert node.durability is not None
+            line = await Line.to(nodes, "n1")
+            commits = node.durability.commits
+            line.submit((0,), message(1))
+            await until(lambda: node.durability is not None and node.durability.commits > commits, "the acceptance")
+            disk.hold()
+            await line.hears(Reply)
+            await until(lambda: node.by_group[0].journal.next == 2, "the delivery")
+            await nodes.delivered_everywhere(0, 1)
+            process: Any = node.by_group[0].process
+            assert [type(record).__name__ for record in node.by_group[0].out.records] == ["Marked"]
+            assert process.told == 0
+            line.end()
+
+    run(work())
+
+
+def test_delivery_whose_mark_was_lost_is_not_made_again_after_a_restart(tmp_path: Path) -> None:
+    async def work() -> None:
+        config = config_in(tmp_path, options=quiet(tmp_path))
+        async with nodes_of(config) as nodes:
+            line = await Line.to(nodes, "n1")
+            line.submit((0,), message(1))
+            await line.hears(Reply)
+            await nodes.delivered_everywhere(0, 1)
+            line.end()
+            await nodes.stop("n2")
+            await nodes.start("n2")
+            process: Any = nodes["n2"].by_group[0].process
+            assert process.max_delivered_gts == 0, "nothing made the mark durable"
+            assert nodes["n2"].by_group[0].journal.next == 2, "the journal has it"
+            await until(lambda: nodes["n1"].reaches("n2"), "the new session")
+            line = await Line.to(nodes, "n1")
+            line.submit((0,), message(2))
+            await until(lambda: nodes["n2"].by_group[0].journal.next == 3, "what came after it")
+            assert len(await nodes.delivered_everywhere(0, 2)) == 2
             line.end()
 
     run(work())

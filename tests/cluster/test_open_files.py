@@ -7,13 +7,18 @@ import logging
 import os
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.cluster.inprocess import Line, config_in, message, nodes_of, run, until
+from tests.cluster.inprocess import CLIENT, Line, config_in, message, nodes_of, run, turns, until
 
+from braidcast.cluster import journal as journal_module
 from braidcast.cluster.journal import Journal
+from braidcast.cluster.journal_segments import Segment
+from braidcast.cluster.lacking import FILES
 from braidcast.cluster.open_files import files_wanted, raise_limit
 from braidcast.core.client import Reply
+from braidcast.wire.service import Deliveries, Subscribe
 
 
 def test_journal_is_synced_when_there_is_a_file_again_and_one_line_says_so(
@@ -40,6 +45,56 @@ def test_journal_is_synced_when_there_is_a_file_again_and_one_line_says_so(
             monkeypatch.setattr(Journal, "begin_sync", begin_sync)
             await until(lambda: journal.mark == journal.last_gts, "the sync")
             assert [record.message[:19] for record in caplog.records] == ["too many open files"]
+            line.end()
+
+    run(work())
+
+
+def no_file(*_: Any) -> Any:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def test_node_that_cannot_open_a_file_of_its_journal_holds_back_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with nodes_of(config_in(tmp_path, replicas=1)) as nodes:
+            line = await Line.to(nodes, "n1")
+            with monkeypatch.context() as patched:
+                patched.setattr(Segment, "create", no_file)
+                line.submit((0,), message(1))
+                await until(lambda: nodes.status("n1")["disk"]["lack"] == FILES, "word of it")
+                await turns()
+                assert line.heard(Reply) == []
+                assert not nodes["n1"].over
+            await line.hears(Reply)
+            assert nodes.status("n1")["disk"]["lack"] == ""
+            line.end()
+
+    run(work())
+
+
+def test_subscriber_waits_for_a_file_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "TAIL_BYTES", 1)
+    attempts = 0
+
+    def lacking(*_: Any) -> Any:
+        nonlocal attempts
+        attempts += 1
+        no_file()
+
+    async def work() -> None:
+        async with nodes_of(config_in(tmp_path, replicas=1)) as nodes:
+            line = await Line.to(nodes, "n1")
+            for number in range(1, 11):
+                line.submit((0,), message(number))
+                await line.hears(Reply, number)  # what is written need not stay in memory
+            with monkeypatch.context() as patched:
+                patched.setattr(Segment, "entries_above", lacking)
+                line.say([(CLIENT, (), Subscribe(0, 0))])
+                await until(lambda: attempts >= 3, "three attempts")
+                assert line.heard(Deliveries) == []
+            await until(lambda: sum(len(some.entries) for some in line.heard(Deliveries)) == 10, "all of them")
             line.end()
 
     run(work())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.cluster.inprocess import CLIENT, Line, Nodes, config_in, message, nodes_of, run, turns, until
+from tests.cluster.inprocess import CLIENT, STEADY, Line, Nodes, config_in, message, nodes_of, run, turns, until
 
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.peers import Peers
@@ -62,11 +63,49 @@ def test_old_sessions_and_old_lives_are_turned_away(tmp_path: Path) -> None:
     async def work() -> None:
         async with nodes_of(config_in(tmp_path), "n2") as nodes:
             assert isinstance(await answer(nodes, hello(nodes, incarnation=2, session=5)), Hello)
-            for incarnation, session in ((2, 5), (2, 4), (1, 9)):
-                old = await answer(nodes, hello(nodes, incarnation=incarnation, session=session))
+            for session in (5, 4):
+                old = await answer(nodes, hello(nodes, incarnation=2, session=session))
                 assert old == TurnedAway("an old session", False)
+            for number, life in ((1, ""), (2, "another")):
+                old = await answer(nodes, hello(nodes, incarnation=number, session=9, life=life))
+                assert "node n1 runs on an older copy of its disk" in old.why
+                assert f"its start {number} comes after start 2" in old.why
+                assert not old.final
             assert isinstance(await answer(nodes, hello(nodes, incarnation=2, session=6)), Hello)
             assert isinstance(await answer(nodes, hello(nodes, incarnation=3, session=1)), Hello)
+
+    run(work())
+
+
+@pytest.mark.parametrize("copied", ["n1", "n3"])
+@pytest.mark.parametrize("lives", [1, 2])
+def test_node_on_an_older_copy_of_its_disk_is_turned_away_and_both_sides_say_once_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, copied: str, lives: int
+) -> None:
+    """n1 dials and n3 is dialled. After one life the copy counts up to the same start as the disk did."""
+
+    async def work() -> None:
+        config = config_in(tmp_path, timing={"reconnect_ms_max": 50})
+        disk, copy = config.nodes[copied].data, tmp_path / "copy"
+        async with nodes_of(config) as nodes:
+            await nodes.stop(copied)
+            shutil.copytree(disk, copy)
+            for _ in range(lives):
+                await nodes.start(copied)
+                await nodes.connected()
+                await nodes.stop(copied)
+            shutil.rmtree(disk)
+            copy.rename(disk)
+            caplog.clear()
+            await nodes.start(copied)
+            others = [name for name in nodes.running if name != copied]
+            refused = [nodes[name].refused for name in others]
+            await until(lambda: all(each.get("peer turned away", 0) >= 3 for each in refused), "it tries again")
+            assert not any(nodes[name].peers.all[copied].connected for name in others)
+            assert all("move that copy away" in nodes[copied].peers.all[name].trouble for name in others)
+        said = [record.getMessage() for record in caplog.records if "an older copy of its disk" in record.getMessage()]
+        assert len([line for line in said if "turned this node away" in line]) == 2, "by each of the others, once"
+        assert len(said) == 4, "and each of them says so itself, once"
 
     run(work())
 
@@ -277,7 +316,7 @@ def test_error_in_a_step_at_a_new_session_ends_the_node(tmp_path: Path) -> None:
 
 def test_replicas_go_on_after_a_session_broke(tmp_path: Path) -> None:
     async def work() -> None:
-        async with nodes_of(config_in(tmp_path)) as nodes:
+        async with nodes_of(config_in(tmp_path, options=STEADY)) as nodes:
             leader = await nodes.led(0)
             line = await Line.to(nodes, nodes.node_of(leader).name)
             for number in range(1, 6):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from braidcast.core.message import message
-from braidcast.core.process import APPLIED_WITH_RECORDS, Outbox, Process
+from braidcast.core.process import APPLIED_WITH_RECORDS, NOTHING_WAITS, Outbox, Process
 
 
 @message
@@ -181,6 +181,43 @@ def test_equal_inputs_give_equal_outputs() -> None:
         process.step(8, PongBack(3))
     assert one.out.take() == two.out.take()
     assert one.heard == two.heard
+
+
+class Marks(Echo):
+    """Its records of kind `Stored` are for nobody to wait for."""
+
+    __slots__ = ()
+    unhurried = (Stored,)
+
+    def on_part_ping(self, sender: int, p: PartPing) -> None:
+        self.persist(PartStored())
+        self.send((9,), p)
+
+
+def test_what_is_sent_waits_only_for_records_that_were_put_out_before_it() -> None:
+    process = Echo(Outbox(1))
+    process.send((9,), Ping(1))
+    process.step(7, Ping(1))
+    assert process.out.waits_from == 1
+    process.step(7, Ping(0))
+    assert process.out.waits_from == 1, "the first record counts"
+    process.out.take()
+    assert process.out.waits_from == NOTHING_WAITS
+
+
+def test_nothing_waits_for_unhurried_records_but_what_comes_after_others() -> None:
+    process = Marks(Outbox(1))
+    process.step(7, Ping(1))
+    assert process.out.waits_from == NOTHING_WAITS
+    process.step(7, PartPing())
+    assert process.out.waits_from == 2
+
+
+def test_unhurried_records_of_a_part_are_so_for_the_whole() -> None:
+    out = Outbox(1)
+    Marks(out)
+    Whole(out, Part(out)).persist(Stored(1))
+    assert out.waits_from == NOTHING_WAITS
 
 
 def test_take_gives_everything_once_and_the_driver_owns_it() -> None:

@@ -1,5 +1,7 @@
 """`python -m tests.fuzz [--seconds N] [--target NAME]`: fuzz guided by coverage, each target in a process of its own.
 
+With `--live`, mutated frames are said to real nodes instead (`tests/fuzz/live.py`), which needs no fuzzer.
+
 Prints executions, coverage, how much was refused, and how memory grew. What is found stays in a file, which
 `python -m tests.fuzz --target NAME --replay FILE` runs again. Needs atheris, which has wheels for few platforms.
 """
@@ -7,6 +9,7 @@ Prints executions, coverage, how much was refused, and how memory grew. What is 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import importlib.util
 import json
@@ -35,12 +38,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=int, default=60, help="how long, per target")
     parser.add_argument("--target", choices=NAMES, action="append", help="all of them by default")
     parser.add_argument("--replay", type=Path, help="run one input and nothing else")
+    parser.add_argument("--live", action="store_true", help="a local cluster of real processes")
+    parser.add_argument("--seed", type=int, default=1, help="what is said to a live cluster")
     parser.add_argument("--keep", type=Path, help="where findings and notes go")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     targets = given.target or NAMES
     if given.replay is not None:
         return replay(targets[0], given.replay)
+    if given.live:
+        return fuzz_live(given.seed, given.seconds)
     if importlib.util.find_spec("atheris") is None:
         say("there is no atheris for this platform: tests/fuzz/test_targets.py mutates without guidance")
         return NO_FUZZER
@@ -49,6 +56,15 @@ def main(arguments: list[str]) -> int:
     keep = given.keep or Path(tempfile.mkdtemp(prefix="braidcast-fuzz-"))
     say(f"{'target':10} {'executions':>10} {'per s':>7} {'coverage':>9} {'refused':>10} {'MB':>5} {'blocks grown':>12}")
     return max([hunt(name, keep / name, given.seconds) for name in targets])
+
+
+def fuzz_live(seed: int, seconds: int) -> int:
+    """Real nodes; whatever is wrong ends it with an error that says so."""
+    from tests.fuzz.live import RUNS_EACH, attack
+
+    with tempfile.TemporaryDirectory(prefix="braidcast-fuzz-") as folder:
+        asyncio.run(attack(Path(folder), seed, RUNS_EACH, seconds, say))
+    return 0
 
 
 def hunt(name: str, folder: Path, seconds: int) -> int:

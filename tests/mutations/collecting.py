@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.edits import Edit
-from tests.mutations.mutant import COLLECTION, LIVENESS, ORDER, InCampaign, InScenario, Mutant
+from tests.mutations.mutant import COLLECTION, INSIDE, LIVENESS, ORDER, InCampaign, InScenario, Mutant
 from tests.mutations.recovering import NOT_STICKY
 
 from braidcast.protocols.parts.dedup import DedupTable
@@ -25,6 +25,37 @@ NO_TOMBSTONE = Edit(
 NO_SNAPSHOT = Edit(CatchingUp.resend_after, "if gts < self.collected:", "if False:")
 
 COLLECTING = [
+    Mutant(
+        "1.3-told",
+        "durable_before_it_is",
+        "A process says how far its deliveries are durable without waiting for their marks.",
+        (Edit(Collection.tell_applied, "self.persist(Told(gts))", "pass"),),
+        killer=InCampaign("crashes", 0),
+        violates=INSIDE,
+    ),
+    Mutant(
+        "1.3-own",
+        "counts_itself_before_it_is",
+        "A leader counts its own deliveries as durable without waiting for their marks.",
+        (Edit(Collection.collect_as_leader, "self.tell_applied()", "self.durably_applied()"),),
+        killer=InCampaign("crashes", 0),
+        violates=INSIDE,
+    ),
+    Mutant(
+        "1.3-ack",
+        "acknowledged_before_it_is_recorded",
+        "An ACCEPT_ACK is put out before the record that it rests on, so that it does not wait for it.",
+        (
+            Edit(
+                Ordering.acknowledge,
+                "    behind = self.clock < entry.bound >> GROUP_BITS\n",
+                "    self.send(leaders_of(vector), AcceptAck(entry.id, self.group, vector))\n"
+                "    behind = self.clock < entry.bound >> GROUP_BITS\n",
+            ),
+        ),
+        killer=InCampaign("crashes", 0),
+        violates=INSIDE,
+    ),
     Mutant(
         "18-local",
         "local_without_tombstones",
@@ -56,13 +87,39 @@ COLLECTING = [
         (
             Edit(
                 Collection.collect_as_leader,
-                "if len(self.delivered_log) - self.log_dead > self.options.laggard_entries:",
+                "if self.retains_too_much():",
                 "if True:",
             ),
             NO_SNAPSHOT,
         ),
         killer=InCampaign("crashes", 0),
         violates=LIVENESS,
+    ),
+    Mutant(
+        "18-bytes",
+        "laggard_bytes_ignored",
+        "Only the number of messages that wait for a slow member counts, however large they are.",
+        (Edit(Collection.retains_too_much, " or self.retained_bytes > options.laggard_bytes", ""),),
+        killer=InScenario("large_messages_for_a_laggard"),
+    ),
+    Mutant(
+        "18-bytes-down",
+        "collected_bytes_still_count",
+        "What was collected still counts as waiting for a slow member.",
+        (Edit(Collection.trim, "        self.retained_bytes -= len(entry.body.payload)\n", ""),),
+        killer=InScenario("large_messages_before_a_laggard"),
+    ),
+    Mutant(
+        "18-bytes-anew",
+        "replaced_bytes_still_count",
+        "What a snapshot replaced still counts as waiting for a slow member.",
+        (
+            Edit(
+                CatchingUp.redo_transferred, "self.log_dead, self.retained_bytes = [], {}, 0, 0",
+                "self.log_dead = [], {}, 0",
+            ),
+        ),
+        killer=InScenario("large_messages_before_a_snapshot"),
     ),
     Mutant(
         "18-b2",

@@ -21,6 +21,7 @@ from braidcast.protocols.whitebox.messages import (
     Accept,
     AcceptAck,
     Accepted,
+    Checkpoint,
     Collected,
     Committed,
     Deliver,
@@ -160,9 +161,21 @@ class Run:
         self.add("crash", p)
         self.incarnation[p] += 1
         upto = log[kept - 1].gts if kept else self.base[p]
-        self.add("restart", p, None if kept == len(log) else Resumed(upto))
+        self.add("restart", p, Resumed(upto))
+        self.add("recovered", p, self.checkpoint(p))
         for d in log[kept:]:
             self.add("deliver", p, d)
+
+    def checkpoint(self, p: int) -> Checkpoint:
+        """What the disk of a member amounts to."""
+        kept = [e.what for e in self.events if e.event == "persist" and e.node == p]
+        bodies = [what.body for what in kept if type(what) is Accepted]
+        b = max([what.ballot for what in kept if type(what) in (Started, Promised)])
+        joined = max([what.ballot for what in kept if type(what) in (Started, Installed)])
+        upto = max([what.gts for what in kept if type(what) in (Marked, Transferred)], default=0)
+        known = tuple([made(Known, id=body.id, dest=body.dest) for body in bodies])
+        found: Checkpoint = made(Checkpoint, ballot=b, cballot=joined, gts=upto, known=known, dedup=DedupState())
+        return found
 
     def elect(self, g: int) -> None:
         """Another member leads the group."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from tests.properties.histories import changed, made
 from tests.properties.tamper import (
@@ -13,6 +14,7 @@ from tests.properties.tamper import (
     inserted,
     moved,
     where,
+    with_events,
     with_what,
     without,
 )
@@ -201,16 +203,87 @@ def acknowledge_a_state_that_is_not_installed(random: Random, history: History) 
 
 
 @breaks("persist_precedes_delivery")
-def deliver_without_a_mark(random: Random, history: History) -> History | None:
-    transferred = {history.events[p].node for p in where(history, "persist", "Transferred")}
-    places = [p for p in where(history, "persist", "Marked") if history.events[p].node not in transferred]
-    return without(history, random.choice(places)) if places else None
+def deliver_what_is_not_on_disk(random: Random, history: History) -> History | None:
+    wholes = [*where(history, "persist", "Transferred"), *where(history, "persist", "Installed")]
+    brought = {history.events[p].node for p in [*wholes, *where(history, "recovered")]}
+    places = [p for p in where(history, "persist", "Marked") if history.events[p].node not in brought]
+    if not places or len(where(history, "persist", "Accepted")) == 1:
+        return None  # without the only one it is no history of this protocol
+    mark = history.events[random.choice(places)]
+    records = [*where(history, "persist", "Accepted", mark.node), *where(history, "persist", "Marked", mark.node)]
+    return without(history, *[p for p in records if id_of(history.events[p].what) == mark.what.id])
+
+
+def id_of(record: Any) -> Any:
+    return record.body.id if hasattr(record, "body") else record.id
+
+
+@breaks("persist_precedes_send")
+def tell_of_a_mark_that_is_not_on_disk(random: Random, history: History) -> History | None:
+    for place in where(history, "send", "HeartbeatAck"):
+        ack = history.events[place]
+        marks = [p for p in where(history, "persist", "Marked", ack.node) if history.events[p].what.gts == ack.what.gts]
+        wholes = [*where(history, "persist", "Transferred", ack.node), *where(history, "recovered", None, ack.node)]
+        if marks and not wholes:
+            return moved(history, marks[0], place)
+    return None
 
 
 @breaks("persist_precedes_delivery")
 def restore_without_a_transfer(random: Random, history: History) -> History | None:
     places = where(history, "persist", "Transferred")
     return without(history, random.choice(places)) if places else None
+
+
+@breaks("durable_is_recovered")
+def forget_what_was_accepted(random: Random, history: History) -> History | None:
+    decided = {history.events[p].what.id: history.events[p].what.gts for p in where(history, "committed")}
+    for place in where(history, "recovered"):
+        what = history.events[place].what
+        kept = tuple([known for known in what.known if decided[known.id] <= what.gts])
+        if len(kept) < len(what.known):
+            return with_what(history, {place: changed(what, known=kept)})
+    return None
+
+
+@breaks("durable_is_recovered")
+def forget_what_was_delivered(random: Random, history: History) -> History | None:
+    for place in where(history, "recovered"):
+        what = history.events[place].what
+        if any(p < place for p in where(history, "persist", "Marked", history.events[place].node)):
+            return with_what(history, {place: changed(what, gts=0)})
+    return None
+
+
+@breaks("durable_is_recovered")
+def forget_a_promise(random: Random, history: History) -> History | None:
+    for place in where(history, "recovered"):
+        what = history.events[place].what
+        if where(history, "persist", "Promised", history.events[place].node) and what.ballot > ballot(1, 0):
+            return with_what(history, {place: changed(what, ballot=ballot(0, 0), cballot=ballot(0, 0))})
+    return None
+
+
+def lost_and_done_again(history: History, event: str, kind: str, **lost: Any) -> History | None:
+    """The disk of a node holds less when it restarts, and what it had done because of that it does once more."""
+    for place in where(history, "recovered"):
+        node, what = history.events[place].node, history.events[place].what
+        before = [p for p in where(history, event, kind, node) if p < place]
+        if before:
+            shorter = changed(history.events[place], what=changed(what, **lost))
+            again = history.events[before[-1]]
+            return with_events(history, [*history.events[:place], shorter, changed(again, what=changed(again.what))])
+    return None
+
+
+@breaks("persist_precedes_send")
+def acknowledge_what_was_lost_in_a_restart(random: Random, history: History) -> History | None:
+    return lost_and_done_again(history, "send", "AcceptAck", known=())
+
+
+@breaks("persist_precedes_delivery")
+def deliver_what_was_lost_in_a_restart(random: Random, history: History) -> History | None:
+    return lost_and_done_again(history, "deliver", "Delivered", gts=0, known=())
 
 
 # -- collection -------------------------------------------------------------------------------------------------------

@@ -8,13 +8,15 @@ from random import Random
 
 import pytest
 from tests.properties import tamper_inside
-from tests.properties.histories import broken, correct_history
+from tests.properties.histories import broken, correct_history, made
 from tests.properties.tamper import TAMPERINGS
 
 from braidcast.core.errors import OptionError
-from braidcast.history.event import RESTART, Event, History
+from braidcast.history.event import PERSIST, RECOVERED, RESTART, DiskLost, Event, History, Resumed
 from braidcast.history.store import read_history, write_history
 from braidcast.properties.check import PROPERTIES, check, judge_history, properties_table
+from braidcast.protocols.parts.dedup import DedupState
+from braidcast.protocols.whitebox.messages import Checkpoint
 
 assert tamper_inside.__doc__, "imported for what it adds to TAMPERINGS"
 SEEDS = range(60)
@@ -119,13 +121,19 @@ def as_text(history: History) -> list[str]:
     return [str(violation) for violation in check(history)]
 
 
-def test_disks_of_a_cluster_are_judged_only_while_no_node_restarts() -> None:
+def test_disks_of_a_cluster_are_judged_only_if_nodes_say_at_a_restart_what_they_held() -> None:
     """A node that was killed between the sync and the record of it has the mark, and its history does not."""
     history = correct_history(1, faults=False)
     assert not any(event.event == RESTART for event in history.events)
     names = ("persist_precedes_send", "persist_precedes_delivery")
-    restarted = [*history.events, Event(10**9, 10**9, 0, 1, RESTART, None, None)]
+    restarted = [*history.events, Event(10**9, 10**9, 0, 1, RESTART, None, Resumed(0))]
+    told = [*restarted, Event(10**9, 10**9, 0, 1, RECOVERED, None, made(Checkpoint, dedup=DedupState()))]
+    lost = [*history.events, Event(10**9, 10**9, 0, 1, RESTART, None, DiskLost())]
+    in_memory = [event for event in history.events if event.event != PERSIST]
     of_cluster = replace(history.manifest, driver="cluster")
     assert {*names} <= {*judge_history(History(of_cluster, history.events)).judged}
     assert {*names} <= {*judge_history(History(history.manifest, restarted)).judged}
-    assert {*names} <= judge_history(History(of_cluster, restarted)).skipped.keys()
+    assert {*names} <= {*judge_history(History(of_cluster, told)).judged}
+    assert {*names} <= {*judge_history(History(of_cluster, lost)).judged}
+    for unknown in restarted, in_memory:
+        assert {*names} <= judge_history(History(of_cluster, unknown)).skipped.keys()

@@ -48,6 +48,7 @@ def test_chaos_prints_what_it_did_and_keeps_what_it_is_told_to(
     } <= found.keys()  # fmt: skip
     assert (found["violations"], found["lost"], found["found"]) == (0, 0, [])
     assert found["judged"]["genuineness"] == "all"
+    assert {"persist_precedes_send", "persist_precedes_delivery"} <= found["judged"].keys()
     assert found["skipped"].keys() >= {"fifo"}
     assert 0 < found["acknowledged"] <= found["delivered"] <= found["sent"]
     assert (data / "history" / "manifest.json").exists()
@@ -57,10 +58,14 @@ def test_chaos_prints_what_it_did_and_keeps_what_it_is_told_to(
 
 @pytest.mark.parametrize("kind", [KILL, PAUSE, PARTITION, RESTART, BLACKOUT, CLIENT_DEATH])
 def test_kind_of_fault_happens_and_nothing_is_lost(tmp_path: Path, kind: str) -> None:
-    plan = replace(SHORT, minutes=0.03, weights=((kind, 1),), gap_s=(0.1, 0.3), lasts_s=(0.1, 0.5))
+    plan = replace(
+        SHORT, minutes=0.03, weights=((kind, 1),), gap_s=(0.1, 0.3), lasts_s=(0.1, 0.5), detail="everything"
+    )
     result = asyncio.run(run_chaos(plan, tmp_path, lambda *_: None))
     assert result.found == []
     assert result.traffic.dead if kind == CLIENT_DEATH else result.counts[kind]
+    assert {"persist_precedes_send", "persist_precedes_delivery"} <= {*result.verdict.judged}
+    assert ("durable_is_recovered" in result.verdict.judged) == (kind in (KILL, RESTART, BLACKOUT))
 
 
 def test_judge_finds_what_is_missing_on_a_disk_and_journals_that_differ(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
 
 import pytest
 from tests.virtual_loop import VirtualLoop, VirtualTransport
@@ -21,6 +24,7 @@ class Owner:
         self.ends: list[str] = []
         self.made = 0
         self.end_after: int | None = None
+        self.connection: Connection | None = None
 
     def on_body(self, connection: Connection, body: bytes) -> None:
         self.bodies.append(body)
@@ -176,3 +180,35 @@ def test_anything_that_arrives_breaks_the_silence(stage: Stage) -> None:
 def test_end_of_stream_lets_the_transport_close(stage: Stage) -> None:
     assert stage.connection.eof_received() is False
     assert isinstance(stage.connection, asyncio.Protocol)
+
+
+class Bytes(bytearray):
+    """Of which one can know whether they are still there."""
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """What is part of a cycle stays."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_arrived_is_gone_with_the_connection_although_its_owner_knows_it_and_it_its_owner(whole: bool) -> None:
+    owner, loop = Owner(), VirtualLoop()
+    data = Bytes(b"x" * 900 if whole else frame(0, b"x" * 900)[:-1])
+    owner.connection = connection = Connection(LIMITS, owner.on_body, owner.on_end)
+    transport = VirtualTransport(loop, connection)
+    connection.connection_made(transport)
+    connection.data_received(data)  # type: ignore[arg-type]  # all that is asked of bytes
+    if not whole:
+        connection.connection_lost(None)
+    loop.settle()
+    assert len(owner.ends) == 1
+    assert not connection.reader.buffer
+    there, kept = weakref.ref(connection), weakref.ref(data)
+    del owner, connection, data, transport.protocol  # real ones let go of theirs, too
+    assert kept() is None
+    assert there() is None, "a cycle"

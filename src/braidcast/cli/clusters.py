@@ -374,7 +374,7 @@ def status(path: Path, as_json: bool) -> int:
             continue
         cut_off = [peer for peer in each.answer["peers"] if not peer["connected"]]
         trouble = "; ".join(
-            ["the disk is full"] * bool(each.answer["disk"] and each.answer["disk"]["full"])
+            [each.answer["disk"]["lack"]] * bool(each.answer["disk"] and each.answer["disk"]["lack"])
             + [no_session(cut_off)] * bool(cut_off)
         )
         for replica in each.answer["replicas"]:

@@ -1,12 +1,15 @@
 """Connections of one client to all nodes of a cluster.
 
-A client needs one address to begin with: the first node that answers tells it of all the others. A connection that
-ends is made again, with growing pauses; what was in flight on it is the business of those who use the link.
+A client needs one address to begin with: the first node that answers tells it of all the others. One that hangs costs
+no more than the head start that each has on the next. A connection that ends is made again, with growing pauses; what
+was in flight on it is the business of those who use the link.
 """
 
 from __future__ import annotations
 
 import asyncio
+from asyncio import FIRST_COMPLETED
+from collections import deque
 from collections.abc import Callable, Sequence
 from random import random
 from typing import Any
@@ -31,6 +34,8 @@ from braidcast.wire.service import FROM_CLIENTS, TO_CLIENTS
 TO_CLIENT = Codec((Reply, Redirect, Refused, *TO_CLIENTS))
 TO_NODE = Codec((Multicast, *FROM_CLIENTS))
 CONNECT_S = 5.0
+HEAD_START_S = 0.25
+"""How long one node may take to answer before the next is asked, too."""
 PAUSE_S_MIN, PAUSE_S_MAX = 0.02, 1.0
 PULSE_S = 1.0
 SILENT_PULSES_MAX = 5
@@ -72,26 +77,44 @@ class Link:
 
     async def open(self) -> None:
         """Find the cluster, and begin to keep connections to all of its nodes."""
-        troubles = []
-        is_final = True
-        for address in self.addresses:
-            line = Line(NodeInfo("", address, ()))
-            try:
-                welcome, connection = await self._connect(line)
-                self._learn(welcome)
-            except (OSError, TimeoutError, BraidcastError) as error:
-                troubles.append(f"{address}: {str(error) or 'no answer in time'}")
-                is_final &= isinstance(error, ClusterUnreachable) and error.is_final
-                continue
-            first = self.lines[welcome.node]
-            self._use(connection, first)
-            break
-        else:
-            why = f"no node answers ({'; '.join(troubles)}): are the nodes running?"
-            raise ClusterUnreachable(why, is_final=is_final)
+        welcome, connection = await self._first_welcome()
+        self._use(connection, self.lines[welcome.node])
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep(line)) for line in self.lines.values()]
         self._tasks.append(loop.create_task(self._pulse()))
+
+    async def _first_welcome(self) -> tuple[Welcome, Connection]:
+        """Of the first node that welcomes this client and describes a cluster; the next is tried when one has failed,
+        and besides it when it takes long."""
+        loop = asyncio.get_running_loop()
+        waiting = deque(self.addresses)
+        tried: dict[asyncio.Task[tuple[Welcome, Connection]], str] = {}
+        troubles: dict[str, Exception] = {}
+        try:
+            while waiting or tried:
+                if waiting:
+                    address = waiting.popleft()
+                    tried[loop.create_task(self._connect(Line(NodeInfo("", address, ()))))] = address
+                await asyncio.wait(tried, timeout=HEAD_START_S if waiting else None, return_when=FIRST_COMPLETED)
+                for task in [task for task in tried if task.done()]:
+                    try:
+                        welcome, _ = task.result()
+                        self._learn(welcome)
+                    except (OSError, TimeoutError, BraidcastError) as error:
+                        troubles[tried[task]] = error
+                        _abandon(task)
+                        del tried[task]
+                    else:
+                        del tried[task]
+                        return task.result()
+        finally:
+            for task in tried:
+                _abandon(task)
+            await asyncio.gather(*tried, return_exceptions=True)
+        said = [f"{address}: {str(troubles[address]) or 'no answer in time'}" for address in self.addresses]
+        why = f"no node answers ({'; '.join(said)}): are the nodes running?"
+        finals = [isinstance(error, ClusterUnreachable) and error.is_final for error in troubles.values()]
+        raise ClusterUnreachable(why, is_final=all(finals))
 
     async def open_within(self, seconds: float) -> None:
         """As `open`, again and again while the nodes are still starting."""
@@ -271,6 +294,12 @@ class Link:
             for line in self.lines.values():
                 if line.connection is not None:
                     line.connection.pulse(SILENT_PULSES_MAX)
+
+
+def _abandon(task: asyncio.Task[tuple[Welcome, Connection]]) -> None:
+    """End the attempt, or the connection that came of it."""
+    if not task.cancel() and not task.cancelled() and task.exception() is None:
+        task.result()[1].end("another node is used")
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

@@ -16,6 +16,7 @@ from typing import Any
 from braidcast.cluster.config import FRAME_MARGIN_BYTES
 from braidcast.cluster.journal import ENTRY_BYTES, Compacted, Journal
 from braidcast.cluster.journal_segments import JournalError
+from braidcast.cluster.lacking import FILES, lack_of
 from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Group, Pid, Pids
 from braidcast.wire.codec import Item
@@ -53,7 +54,12 @@ class ClientSession:
             while self.connection.alive and self.following.get(group, LATEST) < journals[group].last_gts:
                 if self.connection.unread_bytes > unread_max:
                     return True
-                self._send_piece(group, journals[group])
+                try:
+                    self._send_piece(group, journals[group])
+                except OSError as error:
+                    if lack_of(error) != FILES:
+                        raise
+                    return True  # what it asks for is in a file, and none can be opened at the moment
         return False
 
     def _send_piece(self, group: Group, journal: Journal) -> None:

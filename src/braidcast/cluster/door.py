@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from braidcast.cluster.admission import SUBMITTED_BYTES_MAX
 from braidcast.cluster.clients import ClientSession
 from braidcast.cluster.open_files import STRANGERS_MAX
 from braidcast.cluster.status import status_of
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from braidcast.cluster.node import Node
 
 CLIENT_ID_MAX = (1 << 63) - 1
-SUBMITTED_BYTES_MAX = 4 << 20
-"""What clients may bring to one commit, and a message: heartbeats wait for it."""
 
 
 def _remove_left_over(path: Path) -> None:
@@ -185,7 +184,7 @@ class Door:
         except Undecodable as error:
             node.refuse("undecodable frame of a client")
             return session.connection.end(str(error))
-        node.arrived_bytes += len(body)
+        node.admission.arrived_bytes += len(body)
         node.set_clocks()
         node.carefully(lambda: self._take(session, items))
         node.wake()
@@ -193,6 +192,7 @@ class Door:
     def _take(self, session: ClientSession, items: Sequence[Item]) -> None:
         node = self.node
         wants_status = False
+        node.admission.admit()  # for each frame anew: others may have sent as much in the same turn
         for _, to, message in items:
             if isinstance(message, StatusWanted):
                 wants_status = True  # once, however often a frame asks: the answer is much longer than the question
@@ -202,13 +202,11 @@ class Door:
                 node.refuse("client: more receivers than there are")
             elif node.clients.admits:
                 self.submit(session, to, message)
-                if node.submitted_bytes >= SUBMITTED_BYTES_MAX:
-                    node.clients.admits = False
+                node.clients.admits = node.admission.submitted_bytes < SUBMITTED_BYTES_MAX
             else:
                 node.clients.hold(session, to, message)
         if wants_status:
             session.answer(Status(json.dumps(status_of(node))))
-        node.admit()  # now, and not at the end of the turn: others may have sent as much
 
     def submit(self, session: ClientSession, to: Pids, message: Any) -> None:
         """What a client wants to have ordered."""
@@ -218,7 +216,7 @@ class Door:
             node.clients.tell(session.pid, 0, Refused(message.id, message.dest[0] if message.dest else 0, why))
             return
         if isinstance(message, Multicast):
-            node.submitted_bytes += len(message.payload)
+            node.admission.submitted_bytes += len(message.payload)
         for pid in to:
             if (replica := node.replicas.get(pid)) is not None:
                 if node.recorder is not None and isinstance(message, Multicast):

@@ -2,8 +2,9 @@
 
 1. A commit is everything that the replicas put out until it began. When it is durable, and not before, `then` is
    called. What is put out meanwhile is the next commit.
-2. A full disk holds everything back: the commit is tried again until there is room. Nothing is acknowledged meanwhile.
-3. A checkpoint for which there is no room is put off, and the batch committed as ever: the log goes on growing.
+2. A full disk, or no file to open, holds everything back: the commit is tried again until there is one. Nothing is
+   acknowledged meanwhile.
+3. A checkpoint for which there is none is put off, and the batch committed as ever: the log goes on growing.
 4. Any other failure of the disk ends the node (`on_failure`): nobody knows what a failed sync has left.
 """
 
@@ -46,8 +47,8 @@ class Durability:
         self.checkpoint_bytes_min = checkpoint_bytes_min
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="disk")
         self.busy = False
-        self.full = False
-        """Whether a commit waits for room."""
+        self.lack = ""
+        """What a commit waits for."""
         self.commits = 0
         self.gave_up = False
         self.checkpoint_waits = False
@@ -95,7 +96,7 @@ class Durability:
             except DiskFull as error:
                 self.checkpoint_waits = True
                 self._checkpoint_after = time.monotonic() + CHECKPOINT_RETRY_S
-                log.warning("%s; the log grows until there is room for a checkpoint", error)
+                log.warning("%s; the log grows until there is a checkpoint", error)
         self.wal.append(instead)
 
     def _run(self, work: Callable[[], None], then: Callable[[], None]) -> None:
@@ -111,16 +112,16 @@ class Durability:
         if self.gave_up:
             return
         if isinstance(error, DiskFull):
-            if not self.full:
-                log.error("%s; nothing is acknowledged until there is room", error)
-            self.full = True
+            if not self.lack:
+                log.error("%s; nothing is acknowledged until then", error)
+            self.lack = error.lack
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._run, work, then)
             return
         if error is not None:
             return self.on_failure(str(error))
-        if self.full:
-            log.warning("there is room on the disk again: going on")
-        self.full = self.busy = False
+        if self.lack:
+            log.warning("commits succeed again: going on")
+        self.lack, self.busy = "", False
         self.commits += 1
         then()
 

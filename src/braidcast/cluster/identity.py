@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
@@ -21,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from braidcast.cluster.lacking import ADVICE, lack_of
 from braidcast.core.errors import BraidcastError
 
 NAME = "identity.json"
@@ -30,7 +30,6 @@ IN_MEMORY = "memory"
 """In place of the id of a log: the node has none, and forgets with every stop."""
 INCARNATION_MAX = 1 << 53
 """A larger one was not counted."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class IdentityError(BraidcastError):
@@ -148,8 +147,8 @@ def open_identity(
 
 def no_place(folder: Path, node: str, error: OSError) -> IdentityError:
     """What to raise when a directory cannot be used, with what the operator has to do."""
-    if error.errno in _FULL:
-        advice = "make room, nothing is lost"
+    if lack := lack_of(error):
+        advice = f"{ADVICE[lack]}, nothing is lost"
     else:
         advice = (
             f"it must be a directory that this user can write to, and {NAME} a file in it; nothing was changed: put "
@@ -174,7 +173,7 @@ def _read(path: Path) -> Identity:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IdentityError(
             f"{path} is damaged ({type(error).__name__}): move the data directory away and start the node with "
-            f"--rejoin; do not put back an older copy of the file, with which the others turn it away as an old session"
+            f"--rejoin; do not put back an older copy of the file, with which the others turn it away"
         ) from None
 
 

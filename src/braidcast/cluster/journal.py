@@ -5,7 +5,8 @@
    durable. After a crash the process delivers again what is above, so a torn end is cut off without a word; but not
    before something is written, so that whoever looks at a journal, or refuses to go on with it, leaves it as it is.
 3. What is oldest goes when the journal is too large: whoever asks for it is told (`Compacted`), never given less.
-4. What there is no room for on disk is kept in memory and written later (`full`); whoever drives it then stops.
+4. What cannot be written for want of room or of a file to open is kept in memory and written later (`lack`); whoever
+   drives it then stops.
 5. A snapshot replaces the files so that a crash at any point leaves the beginning of some journal, which the process
    brings up to date: the new files are written under other names; then the old ones go, oldest first; then the new ones
    get their names, oldest first; each of these steps is durable before the next.
@@ -25,10 +26,10 @@ from pathlib import Path
 import msgspec
 
 from braidcast.cluster.journal_segments import STAGED_SUFFIX, SUFFIX, JournalError, Segment, make_folder, sync_folder
+from braidcast.cluster.lacking import FILES, lack_of
 from braidcast.core.application import Delivered
 from braidcast.core.errors import BraidcastError
 from braidcast.core.timestamps import Timestamp
-from braidcast.history.appending import NO_ROOM
 from braidcast.wire.codec import UNREADABLE
 from braidcast.wire.service import JournalEntry
 
@@ -82,8 +83,8 @@ class Journal:
         self.written_gts: Timestamp = 0
         self.replaces = False
         """The files are those of before a snapshot, of which nothing is written yet."""
-        self.full = False
-        """Whether something waits for room on the disk."""
+        self.lack = ""
+        """What that waits for which is not written."""
         self.unsynced = False
         self.torn = ""
         """Where the last file has an end that cannot be read, in words."""
@@ -143,11 +144,11 @@ class Journal:
                 self.segments[-1].append(entries)
                 self._written(entries)
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if not (lack := lack_of(error)):
                 raise
-            self.full = True
+            self.lack = lack
         else:
-            self.full = False
+            self.lack = ""
 
     def _written(self, entries: list[JournalEntry]) -> None:
         self.unwritten = self.unwritten[len(entries) :]
@@ -200,9 +201,16 @@ class Journal:
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
     def state(self, bytes_max: int) -> bytes:
-        """The newest of what is kept, about so much of it, for a replica that has fallen behind."""
+        """The newest of what is kept, about so much of it, for a replica that has fallen behind; without a file to
+        open, what is in memory."""
         begin = self._begin_of(bytes_max)
-        entries = list(self.entries_after(begin))
+        try:
+            entries = list(self.entries_after(begin))
+        except OSError as error:
+            if lack_of(error) != FILES:
+                raise
+            begin = self.tail_after
+            entries = list(self.entries_after(begin))
         return self._encode(SnapshotState(self.next, entries[0].index if entries else self.next, begin, entries))
 
     def _begin_of(self, bytes_max: int) -> Timestamp:
@@ -249,13 +257,17 @@ class Journal:
         if self.segments:
             self.segments[-1].sync()
         segment.create()
-        sync_folder(self.folder)
+        try:
+            sync_folder(self.folder)
+        except OSError:
+            segment.discard()
+            raise
         self.close()
         self.segments.append(segment)
         while len(self.segments) > 1 and sum(s.size for s in self.segments[1:]) > self.bytes_max:
-            self.segments[0].remove()
-            del self.segments[0]
+            gone = self.segments.pop(0)  # first, as it may be gone when its removal fails
             self.oldest, self.after = self.segments[0].first, self.segments[0].after
+            gone.remove()
 
     def _replace_segments(self) -> None:
         """Rule 5. Nothing is lost if it fails: it is done again from the beginning."""

@@ -4,7 +4,9 @@
 2. What `open` recovers is durable, and is the checkpoint and every commit since. What it cannot read it never skips.
 3. A checkpoint and a new segment are written under another name, synced, renamed, and the directory is synced: they
    are there whole or not at all. The segments that a checkpoint replaces are deleted after that.
-4. A full disk takes back what it got of the frame. The log is as it was and the same call may be made again.
+4. A full disk takes back what it got of the frame. The log is as it was and the same call may be made again. The same
+   goes for a segment that cannot be begun because there is no room, or no file to open. The directory stays open: once
+   a segment has its name, nothing that may be lacking stands between it and its being durable.
 5. A log has an id of its own from its first segment on, and keeps it. Whoever knows the id, and how far the log was, is
    given that log or none: not a new one in place of one that is gone, and not an older copy.
 6. After any other failure of the disk nobody knows what it holds. The log is of no more use; recovery decides.
@@ -28,6 +30,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from braidcast.cluster.lacking import ADVICE, lack_of
 from braidcast.cluster.segments import HEAD_BYTES, LogForeign, Segment, damage, frame, head
 from braidcast.core.errors import BraidcastError
 
@@ -54,7 +57,12 @@ class LogLost(BraidcastError):
 
 
 class DiskFull(BraidcastError):
-    """There was no room. Nothing has changed, and the same call may be made again."""
+    """There was no room, or no file to open. Nothing has changed, and the same call may be made again."""
+
+    def __init__(self, lack: str, directory: Path) -> None:
+        super().__init__(f"the log in {directory} cannot go on ({lack}): {ADVICE[lack]}, nothing is lost")
+        self.lack = lack
+        """In few words."""
 
 
 class DiskFailed(BraidcastError):
@@ -89,13 +97,13 @@ class Disk:
         """Make a file's content and size durable."""
         os.fdatasync(fd)
 
-    def sync_directory(self, path: Path) -> None:
+    def open_directory(self, path: Path) -> int:
+        """A directory that is there."""
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def sync_directory(self, fd: int) -> None:
         """Make the names in a directory durable."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        os.fsync(fd)
 
     def replace(self, old: Path, new: Path) -> None:
         """Give a file another name, at once and for whatever had that name."""
@@ -130,7 +138,8 @@ class Log:
         """The segments from the newest checkpoint on. The last one grows."""
         self._replaced: list[Path] = []
         """Segments from before it, to be deleted."""
-        self._fd = self._lock = -1
+        self._fd = self._lock = self._names = -1
+        """The last segment, the lock, and the directory."""
         self._end = self._allocated = 0
         """Where the next frame begins, and the end of the file."""
         self._unusable = "it is not open"
@@ -157,6 +166,7 @@ class Log:
             with log._using():
                 log._make_directory()
                 log._take_lock()
+                log._names = disk.open_directory(directory)
                 log._recover()
         except BaseException:
             log.close()
@@ -193,10 +203,10 @@ class Log:
 
     def close(self) -> None:
         """Let go of the files and the lock; writes nothing, as there is nothing left to write."""
-        for fd in (self._fd, self._lock):
+        for fd in (self._fd, self._lock, self._names):
             if fd >= 0:
                 os.close(fd)
-        self._fd = self._lock = -1
+        self._fd = self._lock = self._names = -1
         self._unusable = self._unusable or "it is closed"
 
     @contextmanager
@@ -207,11 +217,9 @@ class Log:
         try:
             yield
         except OSError as error:
-            if error.errno in _FULL:
+            if lack := lack_of(error):
                 self._unusable = ""
-                raise DiskFull(
-                    f"no room for the log in {self.directory} ({error.strerror}): make room, nothing is lost"
-                ) from error
+                raise DiskFull(lack, self.directory) from error
             raise self._failed(error) from error
         self._unusable = ""
 
@@ -231,7 +239,11 @@ class Log:
         missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
         for path in reversed(missing):
             path.mkdir(exist_ok=True)
-            self._sync_directory(path.parent)
+            fd = self.disk.open_directory(path.parent)
+            try:
+                self._sync_names(fd)
+            finally:
+                os.close(fd)
 
     def _take_lock(self) -> None:
         self._lock = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -260,7 +272,7 @@ class Log:
         # be in memory only, marked as written, and would be gone after a power cut: it has to be written again.
         self._write(self._fd, last_frame, self._end - len(last_frame))
         self._cut(self._end)
-        self._sync_directory(self.directory)
+        self._sync_names(self._names)
         self._delete_replaced()
         self.recovered = self._payloads()
 
@@ -320,6 +332,8 @@ class Log:
         try:
             segment = Segment.parse(path, self.disk.read(path, size))
         except OSError as error:
+            if lack := lack_of(error):
+                raise DiskFull(lack, self.directory) from error
             raise self._failed(error) from error
         if path != self._path(segment.first):
             raise damage(path, 0, f"its first frame is {segment.first}, so this is not its name")
@@ -338,7 +352,7 @@ class Log:
             self._write(fd, head(self.number, 0 if payloads is None else end, bytes.fromhex(self.id)), 0)
             self._sync(fd)
             self.disk.replace(temporary, path)
-            self._sync_directory(self.directory)
+            self._sync_names(self._names)
         except BaseException:
             os.close(fd)
             with suppress(OSError):
@@ -392,10 +406,10 @@ class Log:
             except OSError as error:
                 raise self._failed(error) from error
 
-    def _sync_directory(self, path: Path) -> None:
+    def _sync_names(self, directory: int) -> None:
         if self.syncs:
             try:
-                self.disk.sync_directory(path)
+                self.disk.sync_directory(directory)
             except OSError as error:
                 raise self._failed(error) from error
 

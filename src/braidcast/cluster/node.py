@@ -4,10 +4,10 @@ Theory of operation. Everything that arrives (frames, timers, the disk's answers
 once; what they put out is carried out once per turn of the event loop, in `_tick`:
 
 1. timers are set;
-2. if there are records and the node is durable, all records of all replicas become one commit, and what was put out
-   with them waits for it; while a commit is in progress everything else that is put out waits for the next one;
-3. otherwise sends and deliveries go: to replicas of this node directly, to each peer as one frame, to clients as one
-   frame each. What local replicas answer is carried out in the same turn.
+2. sends and deliveries go: to replicas of this node directly, to each peer as one frame, to clients as one frame each.
+   What local replicas answer is carried out in the same turn;
+3. what was put out after a record waits for it, if the node is durable: all records of all replicas become one commit.
+   While a commit is in progress everything else that is put out waits for the next one.
 
 So a turn costs one sync and one write per peer, however much it carries.
 
@@ -27,13 +27,15 @@ from functools import partial
 from typing import Any
 
 from braidcast import __version__
+from braidcast.cluster.admission import Admission
 from braidcast.cluster.clients import Clients
 from braidcast.cluster.config import ClusterConfig
-from braidcast.cluster.door import SUBMITTED_BYTES_MAX, Door
+from braidcast.cluster.door import Door
 from braidcast.cluster.durability import Durability
 from braidcast.cluster.identity import Identity
 from braidcast.cluster.journal import Journal
 from braidcast.cluster.journal_segments import JournalError
+from braidcast.cluster.lacking import ROOM
 from braidcast.cluster.log import Log
 from braidcast.cluster.open_files import files_wanted, raise_limit
 from braidcast.cluster.peers import Peer, Peers
@@ -42,7 +44,7 @@ from braidcast.cluster.replica import Replica
 from braidcast.cluster.syncing import JournalSyncs
 from braidcast.core.application import Connected, Delivered, Restored, Snapshot, SnapshotWanted
 from braidcast.core.errors import BraidcastError
-from braidcast.core.process import Batch
+from braidcast.core.process import NOTHING_WAITS, Batch
 from braidcast.core.topology import Group, Pid, Pids
 from braidcast.wire.clocks import monotonic_us, wall_us
 from braidcast.wire.codec import Codec, Item, Undecodable
@@ -53,8 +55,8 @@ log = logging.getLogger(__name__)
 ROUNDS_MAX = 8
 """How often replicas of this node may answer each other within one turn."""
 JOURNAL_SYNC_S = 0.05
-BACKLOG_RESUMES = 0.75
-"""Clients are read again when the backlog has fallen to this share of the limit."""
+UNHURRIED_MAX = 10_000
+"""Records for which nothing waits are committed with others, or when there are so many of them."""
 LOOK_AGAIN_S = 0.01
 
 
@@ -92,12 +94,9 @@ class Node:
         self.awake = False
         self.over = False
         """It has failed or stops: nothing leaves any more."""
-        self.arrived_bytes = 0
-        """What came since the last commit began: with what it put out, it waits for the next one."""
-        self.submitted_bytes = 0
-        """What clients submitted of that."""
-        self.blocked = False
-        """Whether a journal or the history waits for room on the disk."""
+        self.admission = Admission(self)
+        self.lack = ""
+        """What a journal or the history waits for."""
         self.syncs = JournalSyncs(self.fail)
         self.failure: asyncio.Future[str] | None = None
         self.began = time.monotonic()
@@ -136,12 +135,13 @@ class Node:
             replica.out.now, replica.out.wall = now, wall
             kept = records.get(pid, [])
             is_lost = self.identity.rejoins and not kept
-            if self.recorder is not None:
-                self.recorder.started(replica, is_lost=is_lost)
             if is_lost:
                 replica.rejoin(self.identity.incarnation)
             else:
-                replica.start(kept)
+                replica.recover(kept)
+            if self.recorder is not None:
+                self.recorder.started(replica, kept, is_lost=is_lost)
+            replica.start(is_lost=is_lost)
         self.wake()
         await self.door.open()
         self.peers.dial()
@@ -206,7 +206,7 @@ class Node:
             if peer.connection is not None:
                 peer.connection.end(str(error))
             return
-        self.arrived_bytes += len(body)
+        self.admission.arrived_bytes += len(body)
         self.set_clocks()
         self.carefully(lambda: self._take(peer, items))
         self.wake()
@@ -227,7 +227,7 @@ class Node:
                 replica = replicas.get(pid)
                 if replica is None:
                     self.refuse("message for a process that is not here")
-                elif type(message) in self.passed_on and not self.admit():
+                elif type(message) in self.passed_on and not self.admission.admit():
                     self.refuse("passed on while there was no room")
                 else:
                     if self.records_everything:
@@ -266,58 +266,65 @@ class Node:
         for _ in range(ROUNDS_MAX):
             for replica in self.replicas.values():
                 replica.set_timers(loop)
-            if not self._has_room():
+            if not self._has_room() or (durability is not None and durability.busy):
                 break
-            if durability is not None:
-                if durability.busy:
-                    break
-                if any(replica.out.batch.records for replica in self.replicas.values()):
-                    self._commit(durability)
-                    break
             for replica in self.replicas.values():
-                batch = replica.out.batch
-                self._let_go(replica, batch)
-                for part in batch:
-                    part.clear()
-            self.arrived_bytes = self.submitted_bytes = 0
+                self._let_go_what_may(replica)
             if not self.local:
                 break
             self._step_local()
         else:
             self.wake()
         if self._has_room():
+            if durability is None or not durability.busy:
+                self._commit_what_waits(durability)
             self._flush()
-        limits = self.config.limits
-        self.peers.set_reading(
-            self._held_back() < limits.pending_messages_max and self.arrived_bytes < limits.pending_bytes_max
-        )
-        self.admit()
+        self.admission.look()
 
-    def _held_back(self) -> int:
-        """How much was put out and waits for the disk."""
-        return sum([len(r.out.records) + len(r.out.batch.sent) for r in self.replicas.values()])
+    def _commit_what_waits(self, durability: Durability | None) -> None:
+        if durability is not None and any(replica.out.waits_from >= 0 for replica in self.replicas.values()):
+            self._commit(durability)
+        else:
+            self.admission.begin_anew()
+
+    def _let_go_what_may(self, replica: Replica) -> None:
+        """All that was put out, if no record holds it up; otherwise what was sent before the first that does."""
+        out = replica.out
+        if self.durability is None:
+            out.waits_from = NOTHING_WAITS
+            out.records.clear()
+        elif len(out.records) > UNHURRIED_MAX:
+            out.waits_from = max(out.waits_from, 0)
+        if out.waits_from < 0:
+            self._let_go(replica, out.sent, out.delivered)
+            out.sent.clear()
+            out.delivered.clear()
+        elif out.waits_from:
+            self._let_go(replica, out.sent[: out.waits_from], [])
+            del out.sent[: out.waits_from]
+            out.waits_from = 0
 
     def _has_room(self) -> bool:
         """Whether all that was recorded and delivered could be written; it is tried again each time."""
-        room = self.recorder is None or self.recorder.write()
+        lack = "" if self.recorder is None or self.recorder.write() else ROOM
         for replica in self.replicas.values():
-            if room:
+            if not lack:
                 replica.journal.write()
-                room = not replica.journal.full
-        if self.blocked == room:
-            self.blocked = not room
-            log.warning("no room for the journals or the history: nothing goes on until there is" if self.blocked
-                        else "there is room on the disk again: going on")  # fmt: skip
-        return room
+                lack = replica.journal.lack
+        if bool(lack) != bool(self.lack):
+            log.warning(f"{lack}: nothing goes on until the journals and the history can be written"
+                        if lack else "the journals and the history are written again: going on")  # fmt: skip
+        self.lack = lack
+        return not lack
 
     @property
-    def disk_full(self) -> bool:
-        """Whether something waits for room on the disk."""
-        return self.blocked or (self.durability is not None and self.durability.full)
+    def disk_lack(self) -> str:
+        """What something waits for that has to be written; empty if nothing does."""
+        return self.lack or (self.durability.lack if self.durability is not None else "")
 
     def _commit(self, durability: Durability) -> None:
         batches = [(replica, replica.out.take()) for replica in self.replicas.values()]
-        self.arrived_bytes = self.submitted_bytes = 0
+        self.admission.begin_anew()
         records = [(replica.pid, batch.records) for replica, batch in batches if batch.records]
         if durability.wants_checkpoint and (everything := self._checkpoint()) is not None:
             durability.checkpoint(everything, records, lambda: self._committed(batches))
@@ -325,10 +332,8 @@ class Node:
             durability.commit(records, lambda: self._committed(batches))
 
     def _checkpoint(self) -> list[tuple[Pid, list[Any]]] | None:
-        try:
-            return [(pid, list(replica.process.checkpoint())) for pid, replica in self.replicas.items()]
-        except NotImplementedError:
-            return None
+        found = [(pid, some) for pid, replica in self.replicas.items() if (some := replica.checkpoint()) is not None]
+        return found if len(found) == len(self.replicas) else None
 
     def _committed(self, batches: list[tuple[Replica, Batch]]) -> None:
         self.carefully(lambda: self._carry_out(batches))
@@ -338,16 +343,16 @@ class Node:
         for replica, batch in batches:
             if self.recorder is not None and self.records_everything:
                 self.recorder.persisted(replica, batch.records)
-            self._let_go(replica, batch)
+            self._let_go(replica, batch.sent, batch.delivered)
         self._step_local()
         self._turn()
 
-    def _let_go(self, replica: Replica, batch: Batch) -> None:
-        """Sends and deliveries, whose records are durable."""
+    def _let_go(self, replica: Replica, sent: list[tuple[Pids, Any]], delivered: list[Any]) -> None:
+        """Sends and deliveries that rest on nothing that is not durable."""
         routes, me = self.routes, replica.pid
         if self.recorder is not None and self.records_everything:
-            self.recorder.let_go(replica, batch.sent)
-        for to, message in batch.sent:
+            self.recorder.let_go(replica, sent)
+        for to, message in sent:
             route = routes.get(to)
             if route is None:
                 route = self._route(to)
@@ -358,8 +363,8 @@ class Node:
                     self.local.append((me, other, message))
             if route.client is not None:
                 self.clients.tell(route.client, me, message)
-        if batch.delivered:
-            self._deliver(replica, batch.delivered)
+        if delivered:
+            self._deliver(replica, delivered)
 
     def _route(self, to: Pids) -> Route:
         if len(to) == 1 and to[0] not in self.topology.group_of:
@@ -404,16 +409,16 @@ class Node:
 
     def _flush(self) -> None:
         """One frame for each peer and each client, or as few as hold it."""
+        if self.clients.sessions:  # first: who waits for an answer should not wait for what the others are told as well
+            journals = {group: replica.journal for group, replica in self.by_group.items()}
+            if self.clients.flush(journals):
+                asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.wake)
         limits = self.config.limits
         for peer in self.peers.all.values():
             if peer.outgoing:
                 peer.put(self.from_peers, limits.frame_bytes_max, limits.peer_buffer_bytes_max)
             if peer.waiting or peer.lost:
                 self._write(peer)
-        if self.clients.sessions:
-            journals = {group: replica.journal for group, replica in self.by_group.items()}
-            if self.clients.flush(journals):
-                asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.wake)
 
     def _write(self, peer: Peer) -> None:
         """What waits for a peer, as far as it takes it."""
@@ -431,43 +436,6 @@ class Node:
     def _look_again(self, peer: Peer) -> None:
         peer.looked_at = False
         self._write(peer)
-
-    def admit(self) -> bool:
-        """Whether there is room for what clients submit; if there is again, what waited for it comes first."""
-        clients = self.clients
-        if self.disk_full or not self.has_place or not self._keeps_up():
-            clients.admits = False
-        elif not clients.admits and self._load() <= BACKLOG_RESUMES:
-            clients.admits = True
-            for session, to, message in clients.released():
-                self.door.submit(session, to, message)
-                clients.admits = self.has_place
-                self.wake()
-        return clients.admits
-
-    @property
-    def has_place(self) -> bool:
-        """Whether there is room for another message, in what is pending and in the next commit."""
-        return self.submitted_bytes < SUBMITTED_BYTES_MAX and self._load() < 1
-
-    def _load(self) -> float:
-        """What there is to bring to delivery, or through the disk, as a share of what there may be."""
-        limits, processes = self.config.limits, [replica.process for replica in self.replicas.values()]
-        count = max(self._held_back(), *[process.backlog for process in processes])
-        size = max(self.arrived_bytes, *[process.backlog_bytes for process in processes])
-        return max(count / limits.pending_messages_max, size / limits.pending_bytes_max)
-
-    def _keeps_up(self) -> bool:
-        """Whether a quorum of each group here takes what it is sent; who is away is waited for otherwise, or not."""
-        slow = {peer.name for peer in self.peers.all.values() if peer.congested}
-        if not slow:
-            return True
-        for group in self.by_group:
-            hosts = [self.config.node_of(pid) for pid in self.topology.groups[group]]
-            swift = [host for host in hosts if host not in slow and self.reaches(host)]
-            if not slow.isdisjoint(hosts) and len(swift) < self.topology.quorum[group]:
-                return False
-        return True
 
     def reaches(self, host: str) -> bool:
         """Whether that node is this one, or has a session with it."""
@@ -490,7 +458,7 @@ class Node:
         if self.over:
             return
         asyncio.get_running_loop().call_later(JOURNAL_SYNC_S, self._sync_journals)
-        if self.blocked:
+        if self.lack:
             self.wake()
         for replica in self.replicas.values():
             self.carefully(partial(self.syncs.begin, replica))

@@ -1,12 +1,11 @@
 """How many files and connections the operating system lets a node have open.
 
 What a node needs is known before it starts, so it raises its limit as far as it may and says if that does not suffice.
-Where it runs out all the same, what can wait is done later: see `is_lack_of_files`.
+Where it runs out all the same, what can wait is done later: see `lacking`.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 
 from braidcast.cluster.config import ClusterConfig
@@ -24,11 +23,6 @@ OWN_FILES = 64
 """The log, the history, the loop, standard streams, what is open for a moment,"""
 REPLICA_FILES = 16
 """and the journal of each replica."""
-
-
-def is_lack_of_files(error: OSError) -> bool:
-    """Whether it may succeed when something else has been closed."""
-    return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def files_wanted(config: ClusterConfig, node: str) -> int:

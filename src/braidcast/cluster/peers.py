@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable
 from random import random
@@ -73,7 +74,7 @@ class Peer:
         """Whether it is looked at again before long."""
         self.lost = False
         """Whether something was put out in this session for which there was no room."""
-        self.disk = ""
+        self.disk = self.life = ""
         self.incarnation = 0
         self.session = 0
         """The highest seen, of the disk that it has now."""
@@ -131,11 +132,16 @@ class Peer:
         self.lost = False
         return True
 
+    def was_ahead_of(self, hello: Hello) -> bool:
+        """Whether a later life on the same disk was seen: this one is of a copy that was taken before."""
+        is_other_life = hello.incarnation == self.incarnation and hello.life != self.life
+        return hello.disk == self.disk and (hello.incarnation < self.incarnation or is_other_life)
+
     def takes(self, hello: Hello) -> bool:
         """Whether this is newer than all that was seen of the peer."""
         if hello.disk == self.disk and (hello.incarnation, hello.session) <= (self.incarnation, self.session):
             return False
-        self.disk = hello.disk
+        self.disk, self.life = hello.disk, hello.life
         self.incarnation, self.session = hello.incarnation, hello.session
         return True
 
@@ -158,6 +164,7 @@ class Peers:
         self.on_refused, self.on_drained = on_refused, on_drained
         """Called with the reason, to be counted, for every connection of another node that this one ends."""
         self.me = identity.node
+        self.life = uuid.uuid4().hex
         self.all = {
             name: Peer(node, config.pids_of(name)) for name, node in config.nodes.items() if name != self.me
         }
@@ -210,7 +217,7 @@ class Peers:
         identity = self.identity
         return Hello(
             self.config.name, self.config.fingerprint, self.me, identity.disk, identity.incarnation, self.sessions,
-            identity.rejoins, to,
+            identity.rejoins, to, self.life,
         )  # fmt: skip
 
     # -- the side that dials -----------------------------------------------------------------------------------------
@@ -359,6 +366,13 @@ class Peers:
             why_not = self.identity.why_not(said.node, said.disk, said.rejoins)
         except OSError as error:
             return TurnedAway(f"node {self.me} cannot remember the disk of {said.node}: {error.strerror}", False)
+        if why_not is None and self.all[said.node].was_ahead_of(said):
+            why = (
+                f"node {said.node} runs on an older copy of its disk (its start {said.incarnation} comes after start "
+                f"{self.all[said.node].incarnation}), so it has forgotten what it promised since: move that copy away, "
+                f"and bring the newest disk back or start the node once with --rejoin"
+            )
+            return TurnedAway(why, False)  # it may be the last word of a life that is over
         return None if why_not is None else TurnedAway(why_not, True)
 
     def _begin(self, peer: Peer, connection: Connection, hello: Hello | None) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from braidcast.cluster.config import ClusterConfig
@@ -16,7 +16,19 @@ from braidcast.cluster.replica import Replica
 from braidcast.core.client import Multicast
 from braidcast.core.message import snake_name
 from braidcast.core.topology import Pid, Pids
-from braidcast.history.event import DELIVER, MULTICAST, PERSIST, RECEIVE, RESTART, SEND, START, DiskLost, Event, Resumed
+from braidcast.history.event import (
+    DELIVER,
+    MULTICAST,
+    PERSIST,
+    RECEIVE,
+    RECOVERED,
+    RESTART,
+    SEND,
+    START,
+    DiskLost,
+    Event,
+    Resumed,
+)  # fmt: skip
 from braidcast.history.manifest import Manifest
 from braidcast.history.raw import RawWriter
 
@@ -49,14 +61,22 @@ class NodeRecorder:
         out = replica.out
         self.writer.append(Event(out.now, out.wall, replica.pid, self.incarnation, event, peer, what, role))
 
-    def started(self, replica: Replica, *, is_lost: bool) -> None:
-        """A replica begins; again with what its journal holds, or with nothing if its disk was lost."""
+    def started(self, replica: Replica, kept: Sequence[Any], *, is_lost: bool) -> None:
+        """A replica begins; again with what its journal and its log hold, or with nothing if its disk was lost."""
         if is_lost:
             self._add(replica, RESTART, None, DiskLost())
         elif self.incarnation == 0:
             self._add(replica, START, None, None)
         else:
             self._add(replica, RESTART, None, Resumed(replica.journal.last_gts))
+            if self.everything:
+                self._recovered(replica, kept)
+
+    def _recovered(self, replica: Replica, kept: Sequence[Any]) -> None:
+        """A node may be killed after a commit and before it recorded that: what it said to be durable is not all."""
+        checkpoint = replica.checkpoint()
+        for record in kept if checkpoint is None else checkpoint:
+            self._add(replica, RECOVERED, None, record)
 
     def multicast(self, replica: Replica, m: Multicast) -> None:
         """A client's message came to this node, maybe not for the first time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from random import random
 from typing import Any
 
@@ -36,9 +36,8 @@ class Replica:
         self.timers: dict[Any, asyncio.TimerHandle] = {}
         self.out.applied = journal.mark if journal.folder is not None else APPLIED_WITH_RECORDS
 
-    def start(self, records: Iterable[Any]) -> None:
-        """Recover what was durable, and begin; the clocks are set."""
-        records = list(records)
+    def recover(self, records: Sequence[Any]) -> None:
+        """Come back to what was durable; the clocks are set."""
         self._check_kept(records)
         self.process.recover(records)
         if not self.process.can_resume(self.journal.mark):
@@ -47,13 +46,22 @@ class Replica:
                 f"{self.journal.mark}{self.journal.torn}, and what follows is forgotten: it was damaged or deleted; "
                 f"bring it back, or let the node rejoin: move its data directory away and start it with --rejoin"
             )
-        self.process.start(self.journal.mark)
 
     def rejoin(self, life: int) -> None:
-        """Begin without what was durable, because it is lost."""
+        """Go on without what was durable, because it is lost."""
         self._check_kept([])
         self.process.rejoin(life)
-        self.process.start()
+
+    def start(self, *, is_lost: bool) -> None:
+        """Begin, recovered or rejoined."""
+        self.process.start(0 if is_lost else self.journal.mark)
+
+    def checkpoint(self) -> list[Any] | None:
+        """Records that stand for all that is durable, or None: the protocol keeps its whole log."""
+        try:
+            return list(self.process.checkpoint())
+        except NotImplementedError:
+            return None
 
     def _check_kept(self, records: Sequence[Any]) -> None:
         """What a process of a plain node delivered rests on records: without any, the log is gone."""

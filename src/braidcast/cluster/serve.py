@@ -12,11 +12,7 @@ from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.data import locked, open_data
 from braidcast.cluster.node import Node
 from braidcast.core.errors import BraidcastError
-
-try:
-    import uvloop
-except ImportError:  # not on every platform; asyncio's own loop does, more slowly
-    uvloop = None  # type: ignore[assignment]
+from braidcast.wire.loops import run
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +50,7 @@ def _serve_locked(config: ClusterConfig, name: str, rejoin: bool) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(OBJECTS_PER_COLLECTION, 50, 100)
-    loop_factory = None if uvloop is None else uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(_serve(node))
+    run(_serve(node))
 
 
 def _check_rejoin(config: ClusterConfig, name: str) -> None:

@@ -21,7 +21,7 @@ def status_of(node: Node) -> dict[str, Any]:
         "uptime_s": round(time.monotonic() - node.began, 1),
         "durability": config.durability,
         "disk": None if durability is None else {
-            "full": node.disk_full, "commits": durability.commits,
+            "lack": node.disk_lack, "commits": durability.commits,
             "checkpoint_waits": durability.checkpoint_waits,
             "log_bytes": durability.wal.bytes_since_checkpoint + durability.wal.checkpoint_bytes,
         },
@@ -39,6 +39,6 @@ def status_of(node: Node) -> dict[str, Any]:
             for peer in node.peers.all.values()
         ],
         "clients": len(node.clients),
-        "reads_clients": node.clients.admits,
+        "reads_clients": node.admission.admit(),
         "refused": dict(node.refused),
     }  # fmt: skip

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable
 
-from braidcast.cluster.open_files import is_lack_of_files
+from braidcast.cluster.lacking import FILES, lack_of
 from braidcast.cluster.replica import Replica
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class JournalSyncs:
         try:
             begun = replica.journal.begin_sync()
         except OSError as error:
-            if not is_lack_of_files(error):
+            if lack_of(error) != FILES:
                 raise
             replica.journal.unsynced = True  # later
             if not self.lacks_files:

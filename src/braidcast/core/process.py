@@ -4,9 +4,9 @@
 2. All that comes in is a message: from a peer, a client, the driver, a timer or, in recovery, the log.
    `on_accept_ack` handles `AcceptAck`, `redo_accepted` replays `Accepted`; the prefixes mean nothing else, and a
    handler whose name does not say its message is an error at import.
-3. What leaves goes only when the records of its own and all earlier batches are durable; the records of a step are
-   so together or not at all. Hence a process may count itself before its disk has answered: everything that rests
-   on the count waits.
+3. What leaves goes only when all records that were put out before it are durable, but for those that it calls
+   `unhurried`; the records of a step are durable together or not at all, and in order. Hence a process may count itself
+   before its disk has answered: everything that rests on the count waits.
 4. State is what a subclass names in `__slots__`: plain data, messages, parts. A message never changes and has no
    identity.
 5. Deterministic: the same inputs in the same order give the same outputs. No clock but `out.now` and `out.wall`,
@@ -27,6 +27,7 @@ Ticks = int
 """Time as drivers count it; a real node counts microseconds."""
 P = TypeVar("P", bound="Process")
 
+NOTHING_WAITS = -1
 APPLIED_WITH_RECORDS = 1 << 62
 """`Outbox.applied` of a driver whose application commits its effects in the commit of the records themselves."""
 
@@ -48,8 +49,8 @@ class Outbox:
     """What a process did and nobody has carried out yet. The driver sets the clocks before a step."""
 
     __slots__ = (
-        "applied", "batch", "deliver", "delivered", "me", "note", "now", "persist", "records", "refused", "sent",
-        "timers", "to_self", "wall",
+        "applied", "batch", "deliver", "delivered", "me", "note", "now", "records", "refused", "sent", "timers",
+        "to_self", "unhurried", "waits_from", "wall",
     )  # fmt: skip
 
     def __init__(self, me: Pid, note: Callable[[Any], None] | None = None) -> None:
@@ -67,8 +68,10 @@ class Outbox:
         self.records, self.sent, self.delivered, self.timers = self.batch
         self.deliver: Callable[[Any], None] = self.delivered.append
         """Hand something to the application."""
-        self.persist: Callable[[Any], None] = self.records.append
-        """Append a record to the log."""
+        self.unhurried: tuple[type, ...] = ()
+        """Records for which nothing waits."""
+        self.waits_from = NOTHING_WAITS
+        """How much of `sent` was put out before any record that it might rest on, if there is such a record."""
         self.refused: dict[str, int] = {}
         """How often an input was refused, by reason."""
 
@@ -77,6 +80,12 @@ class Outbox:
         if self.me in to:
             self.to_self.append(message)
         self.sent.append((to, message))
+
+    def persist(self, record: Any) -> None:
+        """Append a record to the log."""
+        if self.waits_from < 0 and type(record) not in self.unhurried:
+            self.waits_from = len(self.sent)
+        self.records.append(record)
 
     def set_timer(self, timer: Any, after: Ticks, spread: Ticks = 0) -> None:
         """`timer` comes back as an input, at random in [after, after + spread]; an equal pending one is replaced."""
@@ -93,9 +102,14 @@ class Outbox:
     def take(self) -> Batch:
         """Everything since the last take; the driver owns it now."""
         batch = Batch(*[list(part) for part in self.batch])
+        self.clear()
+        return batch
+
+    def clear(self) -> None:
+        """Nothing is put out."""
         for part in self.batch:
             part.clear()
-        return batch
+        self.waits_from = NOTHING_WAITS
 
 
 class Process:
@@ -108,6 +122,10 @@ class Process:
     passed_on: ClassVar[tuple[type, ...]] = ()
     """Messages of peers that only pass on what a client asks for, and will ask for again if it is not answered: a
     driver that takes no more from clients may leave these out, too."""
+    unhurried: ClassVar[tuple[type, ...]] = ()
+    """Records on which nothing rests that is put out after them, until a record of another kind comes: they say what
+    was delivered, one for each delivery, and spare work after a restart. A driver need not wait for them, and may lose
+    the newest in a crash; its application then recognises what it is given again by its place in the order."""
     _on: ClassVar[dict[type, str]] = {}
     _redo: ClassVar[dict[type, str]] = {}
 
@@ -119,6 +137,7 @@ class Process:
         self.send, self.deliver, self.persist, self.refuse = out.send, out.deliver, out.persist, out.refuse
         self.set_timer, self.cancel_timer = out.set_timer, out.cancel_timer
         self.to_self = out.to_self
+        out.unhurried += tuple(kind for kind in self.unhurried if kind not in out.unhurried)
         self.inputs: dict[type, Callable[[Pid, Any], None]] = {
             kind: getattr(self, name) for kind, name in self._on.items()
         }

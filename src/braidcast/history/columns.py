@@ -45,7 +45,7 @@ COLUMNS: Final = (
     Column("t_wall", INT, "the node's wall clock, same unit; may be offset, drift and step back", ALL, True),
     Column(
         "event", TEXT,
-        "multicast, send, receive, deliver, persist, start, crash, restart, reply, or the name of a note",
+        "multicast, send, receive, deliver, persist, start, crash, restart, recovered, reply, or the name of a note",
         ALL, True,
     ),
     Column("peer", INT, "receiver of a send; sender of a receive or a reply", "send, receive, reply"),

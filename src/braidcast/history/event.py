@@ -5,6 +5,8 @@ Rules:
 2. Events of different nodes stand so that what comes before never depends on what comes after; one monotonic clock
    for all nodes (the simulator, or processes on one host) gives such an order.
 3. `persist` is recorded when the record is durable, `send` and `deliver` when the driver lets them go.
+4. A node of a cluster may be killed when a record is durable and before it could record that: its next incarnation
+   says with `recovered` what is durable then. The simulator records everything at the crash, and has no such events.
 """
 
 from __future__ import annotations
@@ -34,10 +36,13 @@ CRASH: Final = "crash"
 RESTART: Final = "restart"
 """A later incarnation of `node` began; `what` is `Resumed` if its application lost effects, `DiskLost` if everything
 was lost, else None."""
+RECOVERED: Final = "recovered"
+"""`what`, a record, is durable at `node` when this incarnation begins: its log holds it, or comes to it. A checkpoint
+stands for all of a log, so it is recorded in place of the log if the process can make one."""
 REPLY: Final = "reply"
 """A client (`node`) received the Reply `what` from `peer`."""
 
-DRIVER_EVENTS: Final = (MULTICAST, SEND, RECEIVE, DELIVER, PERSIST, START, CRASH, RESTART, REPLY)
+DRIVER_EVENTS: Final = (MULTICAST, SEND, RECEIVE, DELIVER, PERSIST, START, CRASH, RESTART, RECOVERED, REPLY)
 """Every other event is a note of the protocol, named after its class in snake case, with the note as `what`."""
 
 

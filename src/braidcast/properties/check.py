@@ -42,6 +42,7 @@ PROPERTIES: Final[dict[str, Property]] = {
         internals.clocks_rise,
         durability.persist_precedes_send,
         durability.persist_precedes_delivery,
+        durability.durable_is_recovered,
         collection.collected_here_is_delivered_here,
         collection.collected_here_is_stable_elsewhere,
         collection.durable_reports_are_true,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from braidcast.history.event import RESTART
+from braidcast.history.event import PERSIST, RECOVERED
 from braidcast.history.manifest import FIFO, GENUINE
 from braidcast.properties.view import View
 from braidcast.properties.violation import Violation
@@ -31,10 +31,15 @@ PROMISED_GENUINE = Scope(
 )
 WITH_RECORDS = Scope("protocols with white-box records and messages", lambda view: view.has_acceptances)
 WITH_DISKS = Scope(
-    "protocols with white-box records and messages; of a cluster only while no node restarts, since a node that is "
-    "killed may have made durable what it could not record any more",
-    lambda view: view.has_acceptances
-    and not (view.manifest.driver == "cluster" and any(event.event == RESTART for event in view.events)),
+    "protocols with white-box records and messages; of a cluster only if its nodes have disks, and recorded at each "
+    "restart what was on them",
+    lambda view: (
+        view.has_acceptances
+        and (view.manifest.driver != "cluster" or (bool(view.kinds(PERSIST)) and view.tells_what_disks_held))
+    ),
+)
+WITH_RECOVERY = Scope(
+    "histories of nodes that recorded at a restart what was on their disks", lambda view: bool(view.kinds(RECOVERED))
 )
 WITH_BALLOTS = Scope("protocols that persist ballots or clocks", lambda view: bool(view.kinds("persist")))
 WITH_COLLECTION = Scope("runs that note `collected`", lambda view: bool(view.kinds("collected")))

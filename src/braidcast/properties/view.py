@@ -26,7 +26,18 @@ from braidcast.core.timestamps import Timestamp
 from braidcast.core.topology import Dest, Group, Pid, Pids
 from braidcast.history.columns import Row
 from braidcast.history.envelope import kind_name, reader, reads
-from braidcast.history.event import CRASH, DELIVER, MULTICAST, PERSIST, RESTART, SEND, DiskLost, Event, History
+from braidcast.history.event import (
+    CRASH,
+    DELIVER,
+    MULTICAST,
+    PERSIST,
+    RECOVERED,
+    RESTART,
+    SEND,
+    DiskLost,
+    Event,
+    History,
+)  # fmt: skip
 from braidcast.properties.marks import Marks
 from braidcast.properties.violation import Violation
 
@@ -301,6 +312,18 @@ class View:
         """Whether processes vote for a message and keep that on disk, in the words of the white-box protocol."""
         return any(self.kinds(SEND, name) for name in ("accept_ack", "new_leader")) or any(
             self.kinds(PERSIST, name) for name in ("accepted", "promised", "marked")
+        )
+
+    @cached_property
+    def tells_what_disks_held(self) -> bool:
+        """Whether each process that restarted with its disk recorded what that held."""
+        events = self.events
+        lives = [(events[at].node, events[at].incarnation) for _, places in self.kinds(RECOVERED) for at in places]
+        told = frozenset(lives)
+        return all(
+            position in self.disk_losses or (events[position].node, events[position].incarnation) in told
+            for _, at in self.kinds(RESTART)
+            for position in at
         )
 
     def _find_multicasts(self) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from braidcast.core.application import Restored
+from braidcast.core.application import Delivered, Restored
+from braidcast.core.client import MessageId
 from braidcast.core.process import Ticks
 from braidcast.core.timestamps import Timestamp
 
@@ -33,7 +34,8 @@ class Application:
     """The application of one node."""
 
     __slots__ = (
-        "applied", "atomic", "changed", "durable", "highest", "plan", "redelivered", "restored_to", "unflushed",
+        "applied", "atomic", "changed", "durable", "highest", "kept", "plan", "redelivered", "restored_to",
+        "unflushed",
     )  # fmt: skip
 
     def __init__(self, plan: ApplicationPlan, changed: Callable[[Timestamp], None]) -> None:
@@ -54,6 +56,8 @@ class Application:
         """How far the state goes that it was last restored to; that was durable at once."""
         self.unflushed = False
         """Whether a flush will come by itself."""
+        self.kept: dict[Timestamp, MessageId] = {}
+        """What it had after the last crash."""
 
     @property
     def mark(self) -> Timestamp:
@@ -64,6 +68,10 @@ class Application:
     def seen(self) -> Timestamp:
         """The timestamp up to which deliveries were applied, durable or not."""
         return max(self.restored_to, mark_of(self.applied, len(self.applied)))
+
+    def has(self, delivery: Any) -> bool:
+        """Whether this is the very delivery that it applied at that place before a crash, and that comes again."""
+        return type(delivery) is Delivered and self.kept.get(delivery.gts) == delivery.multicast.id
 
     def apply(self, delivery: Any) -> bool:
         """Take a delivery; True if somebody must call `flush` after the lag."""
@@ -96,14 +104,15 @@ class Application:
     def crash(self) -> Timestamp | None:
         """Lose the effects that are not durable; returns the mark if there were any."""
         self.unflushed = False
-        if self.durable == len(self.applied):
-            return None
+        is_whole = self.durable == len(self.applied)
         del self.applied[self.durable :]
-        return self.mark
+        self.kept = {d.gts: d.multicast.id for d in self.applied if type(d) is Delivered}
+        return None if is_whole else self.mark
 
     def forget(self) -> None:
         """Lose everything, with the disk that it was on."""
         self.applied.clear()
+        self.kept.clear()
         self.durable = self.restored_to = 0
 
     def state(self) -> bytes:

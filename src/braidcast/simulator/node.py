@@ -161,7 +161,10 @@ class Node(Endpoint):
                 disk.ends.append(len(records))
             if disk.syncing is not None:
                 return
-            if records:
+            if out.waits_from >= 0:
+                if out.waits_from:
+                    self.network.send(self, sent[: out.waits_from])
+                    del sent[: out.waits_from]
                 self._begin_sync()
                 return
         elif records:
@@ -209,6 +212,8 @@ class Node(Endpoint):
         """Hand these to the application."""
         application, recorder, world = self.application, self.recorder, self.world
         for delivery in delivered:
+            if self.disk.plan.fsync and application.has(delivery):
+                continue  # the mark was lost, and not the effect; without such disks an application need not look
             if recorder is not None:
                 recorder.delivered(self, delivery, self.process.role)
             kind = type(delivery)

@@ -42,7 +42,12 @@ class Counts:
     def walks(self) -> bool:
         """Whether there is anything to be judged by walking along it."""
         return bool(
-            self.sends or self.persists or self.collected or self.replies or FIFO in self.manifest.promises
+            self.sends
+            or self.persists
+            or self.recovered
+            or self.collected
+            or self.replies
+            or FIFO in self.manifest.promises
         )
 
 
@@ -53,7 +58,10 @@ HOLDS: Final[dict[str, Callable[[Counts], bool]]] = {
     scopes.PROMISED_FIFO.text: lambda c: FIFO in c.manifest.promises,
     scopes.PROMISED_GENUINE.text: lambda c: GENUINE in c.manifest.promises and c.sends > 0,
     scopes.WITH_RECORDS.text: lambda c: c.votes > 0,
-    scopes.WITH_DISKS.text: lambda c: c.votes > 0 and not (c.manifest.driver == "cluster" and c.restarts > 0),
+    scopes.WITH_DISKS.text: lambda c: (
+        c.votes > 0 and (c.manifest.driver != "cluster" or (c.persists > 0 and not c.silent_restarts))
+    ),
+    scopes.WITH_RECOVERY.text: lambda c: c.recovered > 0,
     scopes.WITH_BALLOTS.text: lambda c: c.persists > 0,
     scopes.WITH_COLLECTION.text: lambda c: c.collected > 0,
     scopes.WITH_PAYLOADS.text: lambda c: c.digests > 0,
@@ -65,22 +73,24 @@ HOLDS: Final[dict[str, Callable[[Counts], bool]]] = {
 def count_events(events: DataFrame) -> DataFrame:
     """One row per history; `named_min` and `named_max` are the same if all events are of one run and protocol.
 
-    Counted per node first, and names as hashes: with sets and texts Spark would sort all events for this.
+    Counted per life of each node first, and names as hashes: with sets and texts Spark would sort all events for this.
     """
     event, kind = F.col("event"), F.col("kind")
     is_delivery = (event == "deliver") & (kind == "delivered")
     votes = ((event == "send") & kind.isin("accept_ack", "new_leader")) | (
         (event == "persist") & kind.isin("accepted", "promised", "marked")
     )
+    lost_disk = F.coalesce((kind == "disk_lost") & F.col("group").isNotNull() & F.col("gts").isNotNull(), F.lit(False))
     nameless = F.col("client").isNull() | F.col("session").isNull() | F.col("seq").isNull()
-    per_node = events.groupBy("history", "node").agg(
+    lives = events.groupBy("history", "node", "incarnation").agg(
         F.min(name_hash()).alias("named_min"), F.max(name_hash()).alias("named_max"),
         F.count("*").alias("events"),
         F.count_if(is_delivery).alias("deliveries"),
         F.count_if(event == "send").alias("sends"),
         F.count_if(event == "persist").alias("persists"),
         F.count_if(event == "collected").alias("collected"),
-        F.count_if(event == "restart").alias("restarts"),
+        F.count_if(event == "recovered").alias("recovered"),
+        F.count_if((event == "restart") & ~lost_disk).alias("restarts"),
         F.count_if((event == "reply") & (kind == "reply")).alias("replies"),
         F.count_if((event == "multicast") & F.col("payload_digest").isNotNull()).alias("digests"),
         F.count_if(votes).alias("votes"),
@@ -88,8 +98,10 @@ def count_events(events: DataFrame) -> DataFrame:
         F.count_if(is_delivery & (F.col("batch_count") > 0)).alias("batches"),
         F.count_if((is_delivery | ((event == "multicast") & (kind == "multicast"))) & nameless).alias("nameless"),
     )  # fmt: skip
-    sums = [F.sum(name).alias(name) for name in per_node.columns if name not in ("history", "node", *_NAMED)]
-    return per_node.groupBy("history").agg(
+    keys = ("history", "node", "incarnation")
+    sums = [F.sum(name).alias(name) for name in lives.columns if name not in (*keys, *_NAMED)]
+    return lives.groupBy("history").agg(
+        F.count_if((F.col("restarts") > 0) & (F.col("recovered") == 0)).alias("silent_restarts"),
         F.collect_set("node").alias("nodes"), F.min("named_min").alias("named_min"),
         F.max("named_max").alias("named_max"), *sums,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from braidcast.client.sender import Sender
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.local import LocalCluster
 from braidcast.trials.load import ClosedLoad, Outcome
+from braidcast.wire.loops import run
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 READY_S = 15.0
@@ -35,7 +36,7 @@ def measure_cluster(config: ClusterConfig, load: ClusterLoad) -> dict[str, Any]:
     cluster = LocalCluster(config)
     try:
         cluster.start_all()
-        outcome, cpu_s, rss = asyncio.run(_measure(config, cluster, load))
+        outcome, cpu_s, rss = run(_measure(config, cluster, load))
     finally:
         cluster.stop_all()
     latencies = sorted(outcome.latencies_s)

@@ -3,6 +3,7 @@
 1. What is wrong with what arrives (a bad frame, too long a silence) ends the connection, and only that.
 2. Its owner hears of each body and, once, of the end with the reason.
 3. What the other side does not read is buffered up to a limit; beyond it the connection ends, rather than memory.
+4. Once it has ended it keeps nothing alive, not even as part of a cycle.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from braidcast.wire.frames import FrameError, FrameReader, frame
 
@@ -76,17 +77,17 @@ class Connection(asyncio.Protocol):
         if self.why is not None:
             return
         self.heard = True
-        wrong: FrameError | None = None
+        why, fault = "", ""
         try:
             bodies = self.reader.feed(data)
-        except FrameError as error:
-            bodies, wrong = error.bodies, error
+        except FrameError as error:  # not kept: its traceback holds this call, and with it the data
+            bodies, why, fault = error.bodies, str(error), error.kind
         for body in bodies:
             self.on_body(self, body)
             if self.why is not None:
                 return
-        if wrong is not None:
-            self.end(str(wrong), fault=wrong.kind)
+        if fault:
+            self.end(why, fault=fault)
 
     def resume_writing(self) -> None:
         """The other side has taken most of what was written."""
@@ -112,11 +113,6 @@ class Connection(asyncio.Protocol):
     def unread_bytes(self) -> int:
         """Written, and not taken by the other side yet."""
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
-
-    @property
-    def peer_name(self) -> Any:
-        """The address of the other side, as far as there is one."""
-        return self.transport.get_extra_info("peername") if self.transport is not None else None
 
     def send(self, body: bytes) -> None:
         """One frame; what cannot be sent any more is lost with the connection."""
@@ -171,3 +167,11 @@ class Connection(asyncio.Protocol):
         if self.why is None:
             self.why = why
             self.on_end(self, why)
+            # Its owner has it, and it has its owner's callbacks: without them, and without its half of a frame, it
+            # dies by its count. A node collects cycles so rarely that whoever comes and goes could fill its memory.
+            self.on_body, self.on_end, self.on_drained = _ignore, _ignore, None
+            self.reader.buffer = bytearray()
+
+
+def _ignore(connection: Connection, what: object) -> None:
+    pass

@@ -6,7 +6,8 @@ says `ClientHello`, and is answered with `Welcome` or `TurnedAway`.
 `incarnation` counts the starts of a node, durably; `session` the connections of one incarnation. A node takes a peer's
 connection only if (incarnation, session) is above all that it has seen of that peer, so nothing of an earlier life can
 arrive after something of a later one. `disk` names the data directory, once and for all: a peer that comes back with
-another disk has lost what it promised, and is turned away unless an operator says that it rejoins.
+another disk has lost what it promised, and is turned away unless an operator says that it rejoins. One that comes with
+an older copy of its disk counts starts that were counted before: it is turned away, too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Hello:
     """Its disk is new, and an operator knows."""
     to: str = ""
     """Whom it means to talk to; a wrong address leads to somebody else. Empty: whoever answers."""
+    life: str = ""
+    """Of each start another one. Two with one incarnation are starts of a disk and of a copy of it."""
 
 
 @message

@@ -69,7 +69,7 @@ def test_full_disks_stop_acknowledging_say_so_and_go_on_when_there_is_room(tmp_p
             full: list[bool] = []
             while full != [True, True]:
                 answers = [(await t.status_of(name)).answer for name in ("n1", "n2")]
-                full = [bool(answer and answer["disk"]["full"]) for answer in answers]
+                full = [bool(answer and answer["disk"]["lack"]) for answer in answers]
             stuck, sent = len(t.traffic.acknowledged), t.traffic.sent
             await t.until(lambda: t.traffic.sent > sent + 300, "messages that no quorum can keep")
             assert len(t.traffic.acknowledged) == stuck
@@ -78,8 +78,8 @@ def test_full_disks_stop_acknowledging_say_so_and_go_on_when_there_is_room(tmp_p
             await t.more_acknowledged()
             await t.verdict()
         said = t.cluster.nodes["n1"].output.read_text()
-        assert "nothing is acknowledged until there is room" in said
-        assert "there is room on the disk again" in said
+        assert "the disk is full): make room, nothing is lost; nothing is acknowledged until then" in said
+        assert "commits succeed again" in said
 
     asyncio.run(scenario())
 

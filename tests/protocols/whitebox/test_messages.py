@@ -54,7 +54,7 @@ def test_every_record_is_replayed() -> None:
     records = {kind.__name__ for kind in WhiteBox._redo}
     assert records == {
         "Started", "Promised", "Accepted", "Installed", "Marked", "Trimmed", "Transferred", "Checkpoint", "Forgot",
-        "Rejoined",
+        "Rejoined", "Told",
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.protocols.whitebox.harness import CLIENT, Bench, retry, ts, unit
 
 from braidcast.core.application import Connected
@@ -137,6 +138,32 @@ def test_reconnection_to_a_destination_retries_with_the_next_heartbeat_1_4() -> 
     bench.fire(0, Beat())
     assert [r.body for r in bench.in_flight(Retry, 0, 3)] == [m]
     assert {a.id for a in bench.in_flight(Accept)} == {m.id}, "the other message is not for that group"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "beats"),
+    [
+        ((4, 4, 1), [[1, 2], [3]]),
+        ((9, 4, 4, 1), [[1], [2, 3], [4]]),
+        ((0, 0, 0, 0, 0), [[1, 2, 3, 4, 5]]),
+        ((1, 1, 1, 1, 1, 1, 1, 1, 1), [[1, 2, 3, 4, 5, 6, 7, 8], [9]]),
+    ],
+    ids=["a share each", "one that is larger than a share", "nothing", "small ones"],
+)
+def test_heartbeat_retries_four_chunks_of_payload_and_the_next_one_the_rest_decision_0012(
+    sizes: tuple[int, ...], beats: list[list[int]]
+) -> None:
+    bench = Bench(3, 3, chunk_bytes=2)
+    for seq, size in enumerate(sizes, 1):
+        bench.submit(unit(seq, 0, 1, payload=bytes(size)), 0)
+    bench.queue.clear()
+    bench.step(0, 0, Connected(3))
+    for retried in beats:
+        bench.fire(0, Beat())
+        assert [r.body.id.seq for r in bench.in_flight(Retry, 0, 3)] == retried, "by local timestamp"
+        bench.queue.clear()
+    bench.fire(0, Beat())
+    assert not bench.in_flight(Retry), "none twice before it is due again"
 
 
 def test_reconnection_to_a_client_or_at_a_follower_does_nothing() -> None:

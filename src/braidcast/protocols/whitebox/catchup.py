@@ -175,7 +175,7 @@ class CatchingUp(Ordering):
         self.collected = max(self.collected, r.collected)
         for id in [id for id in self.entries if self.dedup.delivered_at(id) is not None]:
             del self.entries[id]
-        self.delivered_log, self.retained, self.log_dead = [], {}, 0
+        self.delivered_log, self.retained, self.log_dead, self.retained_bytes = [], {}, 0, 0
         for known in r.known:
             entry = self.entry_for(known.id, known.dest)
             entry.body, entry.phase, entry.lts, entry.gts = known.body, COMMITTED, known.lts, known.gts

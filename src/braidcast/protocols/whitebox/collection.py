@@ -19,6 +19,7 @@ from braidcast.protocols.whitebox.messages import (
     Collected,
     Stable,
     Sweep,
+    Told,
     Trimmed,
 )  # fmt: skip
 
@@ -35,19 +36,38 @@ class Collection(CatchingUp):
             self.snapshot = None
         return min(applied, self.max_delivered_gts)
 
+    def tell_applied(self) -> Timestamp:
+        """As `durably_applied`, to be told to others or counted for them: that rests on the marks (1.3, STABLE), which
+        are unhurried, and `Told` is not. What is collected because of it must be found COMMITTED here (B2)."""
+        gts = self.durably_applied()
+        if gts > self.told:
+            self.told = gts
+            self.persist(Told(gts))
+        return gts
+
+    def redo_told(self, r: Told) -> None:
+        """From the log."""
+        self.told = r.gts
+
     def collect_as_leader(self) -> Timestamp:
         """Collect, and return the floor for the members: up to where rule (a) holds."""
-        self.applied[self.me] = self.durably_applied()
+        self.applied[self.me] = self.tell_applied()
         marks = sorted([self.applied.get(p, 0) for p in self.peers], reverse=True)
         # Followers that deliver early may be ahead of their leader, and it would then wait for ever for groups that
         # have collected: what the leader itself has not delivered is not stable.
         self.stable_here = max(self.stable_here, min(marks[self.quorum - 1], self.applied[self.me]))
         floor = marks[-1]
         self.everywhere = max(self.everywhere, floor)
-        if len(self.delivered_log) - self.log_dead > self.options.laggard_entries:
+        if self.retains_too_much():
             floor = self.stable_here  # rule (a) by snapshot: a quorum has it, the laggards will be restored
         self.collect(floor)
         return floor
+
+    def retains_too_much(self) -> bool:
+        """Whether what waits for the slowest member is more than a leader keeps for it."""
+        options = self.options
+        count = len(self.delivered_log) - self.log_dead
+        return count > options.laggard_entries or self.retained_bytes > options.laggard_bytes
 
     def ask_for_stability(self) -> None:
         """Tell the groups with which something is shared what is stable here, and ask the same of them."""
@@ -91,6 +111,8 @@ class Collection(CatchingUp):
             if not retained:
                 del self.retained[dest]
         for entry in removed:
+            assert entry.body is not None, "what was delivered has its body"
+            self.retained_bytes -= len(entry.body.payload)
             entry.phase = COLLECTED
             del self.entries[entry.id]
             self.collected = max(self.collected, entry.gts)

@@ -4,6 +4,9 @@ A message that is committed may be delivered once no other can end below it: `Pe
 The leader decides, and says so with DELIVER. DELIVER carries the timestamp of the delivery before it, so that a
 follower that missed one notices and catches up instead of skipping it; channels need not be reliable.
 
+A delivery rests on the message being accepted by quorums, which is durable, and not on its own record: `Marked` is
+unhurried. Only who says how far its deliveries are durable (`tell_applied`) waits for the marks.
+
 With `follower_delivery = "early"` a follower applies the same rule on its own (protocols.md 1.8): it knows every
 timestamp its leader issued before it acknowledged, because the acknowledgement counts them.
 """
@@ -26,6 +29,7 @@ class Delivery(State):
     """From committed to delivered."""
 
     __slots__ = ()
+    unhurried = (Marked,)
 
     def deliver_committed(self) -> None:
         """Lines 21-23: deliver what is committed and cannot be overtaken, in the order of global timestamps."""
@@ -128,6 +132,8 @@ class Delivery(State):
 
     def retain(self, entry: Entry) -> None:
         """Keep a delivered entry until `collection` says that nobody will ask for it."""
+        assert entry.body is not None, "what was delivered has its body"
+        self.retained_bytes += len(entry.body.payload)
         self.delivered_log.append(entry)
         retained = self.retained.get(entry.dest)
         if retained is None:

@@ -112,7 +112,7 @@ class Election(Rejoining):
         self.learn_stable(h.stable)
         self.everywhere = max(self.everywhere, h.everywhere)
         self.collect(h.floor)
-        self.send((sender,), HeartbeatAck(self.ballot, self.durably_applied()))
+        self.send((sender,), HeartbeatAck(self.ballot, self.tell_applied()))
 
     def join(self, leader: Pid, b: Ballot) -> None:
         """Vote late for a ballot that has a leader; again if its state does not come."""

@@ -374,6 +374,13 @@ class Marked:
 
 
 @message
+class Told:
+    """Others were told that what was delivered up to `gts` is durable."""
+
+    gts: Timestamp
+
+
+@message
 class Trimmed:
     """What was delivered for `dest` up to `gts` is collected, for each of these, because of what is `stable`."""
 

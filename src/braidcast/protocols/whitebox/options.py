@@ -29,12 +29,14 @@ class Options:
     chunk_bytes: int = 1 << 20
     """About how many bytes one piece of a state transfer or catch-up holds at most, or one larger message."""
     laggard_entries: int = 100_000
-    """Once this many delivered messages wait for a slow member, collect them and let it have a snapshot instead."""
+    """Once this many delivered messages wait for a slow member, collect them and let it have a snapshot instead,"""
+    laggard_bytes: int = 64 << 20
+    """or once their payloads are larger than this together."""
 
     def __post_init__(self) -> None:
         for name in (
             "heartbeat_ticks", "suspect_ticks", "retry_ticks", "forget_ticks", "sessions_max",
-            "chunk_entries", "chunk_bytes", "laggard_entries",
+            "chunk_entries", "chunk_bytes", "laggard_entries", "laggard_bytes",
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"option {name} must be at least 1, not {getattr(self, name)}")

@@ -43,7 +43,7 @@ class State(Process):
         # early delivery
         "gaps", "held", "state_begins",
         # what was delivered and is not collected
-        "collected", "delivered_log", "log_dead", "retained", "snapshot",
+        "collected", "delivered_log", "log_dead", "retained", "retained_bytes", "snapshot", "told",
         # leader: what the members and the other groups have made durable; hints
         "acked_at", "applied", "everywhere", "leaders", "stable", "stable_here", "stable_in",
         # election
@@ -94,8 +94,12 @@ class State(Process):
         self.log_dead = 0
         self.retained: dict[Dest, list[Entry]] = {}
         """The same entries by destinations: what can be collected is a prefix of each."""
+        self.retained_bytes = 0
+        """Of their payloads."""
         self.collected: Timestamp = 0
         """Nothing at or below can be resent from the log."""
+        self.told: Timestamp = 0
+        """Up to where others were told that this process has durably what was delivered."""
         self.snapshot: Transferred | None = None
         """An installed snapshot that the application has not made durable yet."""
 

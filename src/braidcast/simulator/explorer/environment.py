@@ -134,6 +134,9 @@ class Environment:
             if steps.stopped[local]:
                 continue
             yield self._back(Restart(steps.pids[index]), index, steps.restart(local), locals_, budget, after)
+            if steps.may_forget(local):
+                result = steps.restart(local, forgets=True)
+                yield self._back(Restart(steps.pids[index], True), index, result, locals_, budget, after)
 
     def _rejoins(self, locals_: Locals, budget: Budget, after: Budget) -> Iterator[Effect]:
         steps = self.steps

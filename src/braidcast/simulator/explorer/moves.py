@@ -24,9 +24,13 @@ class Fire(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """A process crashes and restarts with what was durable; what is in flight to it is lost."""
+    """A process crashes and restarts with what was durable; what is in flight to it is lost.
+
+    `forgets`: its newest unhurried records were not durable yet, although what it put out with them had left.
+    """
 
     pid: Pid
+    forgets: bool = False
 
 
 class LoseDisk(NamedTuple):
@@ -79,8 +83,8 @@ def show(move: Move, name: Callable[[Pid], str] = str) -> str:
             return f"step {name(to)} <- {name(sender)} {type(message).__name__}"
         case Fire(pid, timer):
             return f"fire {name(pid)} {type(timer).__name__}"
-        case Restart(pid):
-            return f"restart {name(pid)}"
+        case Restart(pid, forgets):
+            return f"restart {name(pid)}" + ("  # without its newest unhurried records" if forgets else "")
         case LoseDisk(pid):
             return f"lose disk of {name(pid)}\nrestart {name(pid)}"
         case Stop(pid):

@@ -26,7 +26,7 @@ from braidcast.simulator.explorer.setup import NOW, Setup
 
 Local = int
 T = TypeVar("T")
-RESTART, STOP, CLOCK_STEP, LOSE_DISK, MODE = -1, -2, -3, -4, -16
+RESTART, STOP, CLOCK_STEP, RESTART_FORGETFUL, LOSE_DISK, MODE = -1, -2, -3, -4, -5, -17
 """Keys beside the events in the memory of a local state; MODE - m is the change to mode m, LOSE_DISK - n the rejoining
 in life n, which is at most LIVES_MAX."""
 LIVES_MAX = 11
@@ -90,6 +90,8 @@ class Steps:
         """Per local state, a number for what the invariants of every state see of it."""
         self.end_view: list[int] = []
         self.delivered: list[int] = []
+        self.again: list[int] = []
+        """Per local state, how many of the newest deliveries are to come again: their marks were lost in a crash."""
         self.error: list[str] = []
         self.stopped: list[bool] = []
         self.wall: list[int] = []
@@ -162,17 +164,32 @@ class Steps:
         self.memo[local][event] = result
         return result
 
-    def restart(self, local: Local) -> Result:
-        """Crash a process and start it again with its records."""
-        result = self.memo[local].get(RESTART)
+    def restart(self, local: Local, *, forgets: bool = False) -> Result:
+        """Crash a process and start it again with its records; with all but the newest unhurried ones if it forgets."""
+        key = RESTART_FORGETFUL if forgets else RESTART
+        result = self.memo[local].get(key)
         if result is None:
             index = self._owner[local]
             process = self.setup.make(self.pids[index])
-            records = [self.freezer.messages[number] for number in self._records[local]]
-            how = ("restart", records)
+            kept, lost = self._records[local], 0
+            if forgets:
+                kept, lost = kept[: -self._unhurried_at_end(local)], self._unhurried_at_end(local)
+            how = ("restart", [self.freezer.messages[number] for number in kept], kept, lost)
             result = self._finish(index, local, process, layout_of(process), self._mode[local], how)
-            self.memo[local][RESTART] = result
+            self.memo[local][key] = result
         return result
+
+    def may_forget(self, local: Local) -> bool:
+        """Whether a crash may take records of it that were put out."""
+        return bool(self._unhurried_at_end(local))
+
+    def _unhurried_at_end(self, local: Local) -> int:
+        unhurried, count = self._bench[0].unhurried, 0
+        for number in reversed(self._records[local]):
+            if type(self.freezer.messages[number]) not in unhurried:
+                break
+            count += 1
+        return count
 
     def lose_disk(self, local: Local, life: int) -> Result:
         """Crash a process, take its records and its application's state, and let it rejoin."""
@@ -232,7 +249,13 @@ class Steps:
         wall = self.wall[before] if before is not None else 0
         out.now, out.wall, out.applied = self.setup.now, self.wall_of(index, wall), APPLIED_WITH_RECORDS
         is_back = how[0] in ("restart", "rejoin")
-        log = self.logs[self.delivered[before]] if before is not None and how[0] != "rejoin" else ()
+        log: Log = ()
+        kept: tuple[int, ...] = ()
+        again = 0
+        if before is not None and how[0] != "rejoin":
+            log, kept, again = self.logs[self.delivered[before]], self._records[before], self.again[before]
+        if how[0] == "restart":
+            kept, again = how[2], again + how[3]
         records: list[Any] = []
         sent: list[tuple[tuple[Pid, ...], Any]] = []
         set_timers: list[tuple[Any, Any, Any]] = []
@@ -253,7 +276,7 @@ class Steps:
                 records += batch.records
                 sent += batch.sent
                 set_timers += batch.timers
-                asked, log = self._apply(batch.delivered, log)
+                asked, log, again = self._apply(batch.delivered, log, again)
                 if not asked:
                     break
                 for snapshot in asked:
@@ -265,9 +288,8 @@ class Steps:
         pending = self.timers[before] if before is not None and not is_back else ()
         local = self._intern(
             index=index, mode=mode, state=self.freezer.key(layout), log=log, wall=wall,
-            records=self._appended(self._records[before] if before is not None and how[0] != "rejoin" else (),
-                                   records, mode),
-            timers=self._pending(process.me, pending, fired, set_timers, mode), stopped=False, error=error,
+            records=self._appended(kept, records, mode),
+            timers=self._pending(process.me, pending, fired, set_timers, mode), stopped=False, error=error, again=again,
             process=process, layout=layout,
         )  # fmt: skip
         events = tuple(
@@ -276,17 +298,20 @@ class Steps:
         mark = self.mark[local] ^ (self.mark[before] if before is not None else 0)
         return Result(local, self.grouped(events), mark, events)
 
-    def _apply(self, delivered: list[Any], log: Log) -> tuple[list[Snapshot], Log]:
-        """The application: its state is its log of deliveries, and a snapshot is the number of a log."""
+    def _apply(self, delivered: list[Any], log: Log, again: int) -> tuple[list[Snapshot], Log, int]:
+        """The application: its state is its log of deliveries, and a snapshot is the number of a log. It must be given
+        the newest `again` of them again, and nothing else first."""
         asked = []
         for d in delivered:
             if isinstance(d, SnapshotWanted):
                 asked.append(Snapshot(d.gts, b"%d" % self.log_number(log)))
             elif isinstance(d, Restored):
-                log = self.logs[int(d.state)]
+                log, again = self.logs[int(d.state)], 0
+            elif again and d == log[-again]:
+                again -= 1
             else:
                 log = (*log, d)
-        return asked, log
+        return asked, log, again
 
     def log_number(self, log: Log) -> int:
         """The number of a log of deliveries."""
@@ -324,7 +349,7 @@ class Steps:
                 "index": self._owner[local], "mode": self._mode[local], "wall": self.wall[local],
                 "state": self._state[local], "log": self.logs[self.delivered[local]],
                 "records": self._records[local], "timers": self.timers[local], "stopped": self.stopped[local],
-                "error": self.error[local], "like": local,
+                "error": self.error[local], "again": self.again[local], "like": local,
             }  # fmt: skip
             made = self._intern(**known | changed)
             result = self.memo[local][key] = Result(made, (), self.mark[local] ^ self.mark[made], ())
@@ -332,12 +357,12 @@ class Steps:
 
     def _intern(
         self, *, index: int, mode: int, state: bytes, log: Log, records: tuple[int, ...],
-        timers: tuple[Event, ...], wall: int, stopped: bool, error: str, process: Process | None = None,
+        timers: tuple[Event, ...], wall: int, stopped: bool, error: str, again: int, process: Process | None = None,
         layout: Layout | None = None, like: Local | None = None,
     ) -> Local:  # fmt: skip
         """The number of a local state: the one that `process` is in now, or one whose process is `like` another's."""
         delivered = self.log_number(log)
-        key = (index, mode, state, delivered, records, timers, wall, stopped, error)
+        key = (index, mode, state, delivered, records, timers, wall, stopped, error, again)
         local = self._locals.get(key)
         if local is None:
             local = self._locals[key] = len(self.mark)
@@ -352,6 +377,7 @@ class Steps:
                 assert layout is not None
                 self._frozen.append(self.freezer.freeze(layout))
             self.delivered.append(delivered)
+            self.again.append(again)
             self._records.append(records)
             self.timers.append(timers)
             self.wall.append(wall)
