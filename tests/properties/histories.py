@@ -268,3 +268,23 @@ def correct_history(seed: int, messages: int = 10, faults: bool = True) -> Histo
         run.catch_up(p)
     run.collect()
     return run.history()
+
+
+def broken(random: Random, history: History, changes: int) -> History:
+    """A history in which events were left out, doubled, moved to other nodes and mixed up."""
+    events = list(history.events)
+    for _ in range(changes):
+        place = random.randrange(len(events))
+        other = events[random.randrange(len(events))]
+        act = random.randrange(4)
+        if act == 0:
+            del events[place]
+        elif act == 1:
+            events.insert(place, other)
+        elif act == 2:
+            events[place] = changed(events[place], node=other.node, peer=other.peer)
+        elif type(other.what) is type(events[place].what):
+            events[place] = changed(events[place], what=other.what)
+        if len(events) < 3:
+            break
+    return History(history.manifest, events)

@@ -153,4 +153,5 @@ def test_events_of_another_run_than_the_manifest_says_are_refused(
     write_history(a_history(1), tmp_path / "run")
     manifest = tmp_path / "run" / "manifest.json"
     manifest.write_text(manifest.read_text(encoding="utf-8").replace('"made-1"', '"other"'), encoding="utf-8")
-    assert "has events of run 'made-1', but its manifest is of 'other'" in error_of(capsys, str(tmp_path / "run"))
+    says = "has events of run 'made-1' of whitebox, but its manifest is of 'other' of whitebox"
+    assert says in error_of(capsys, str(tmp_path / "run"))

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.properties.tamper import TAMPERINGS
 from tests.properties.test_by_hand import deliver, history, submit, unit
-from tests.spark.verdicts import a_history, assert_equal_verdicts, broken, tampered, written
+from tests.spark.verdicts import a_history, assert_equal_verdicts, mixed_up, tampered, written
 
 from braidcast.core.application import Restored
 from braidcast.history.event import History, Resumed
@@ -48,7 +48,7 @@ def test_spark_and_the_oracle_agree_on_every_history(spark: SparkSession, tmp_pa
     correct = [a_history(seed) for seed in range(8)]
     restless = [History(replace(h.manifest, quiescent=False, promises=(), crashed=(0,)), h.events) for h in correct[:4]]
     wrong = [history for name in TAMPERINGS for history in tampered(name, 1)]
-    mixed = [broken(seed) for seed in range(12)]
+    mixed = [mixed_up(seed) for seed in range(12)]
     folder = written([*correct, *restless, *wrong, *mixed, *by_hand()], tmp_path)
     verdict = assert_equal_verdicts(spark, folder)
     assert {name for name, count in verdict.violations.items() if count} == {*PROPERTIES}, "each is broken by something"
@@ -61,5 +61,5 @@ def test_spark_and_the_oracle_agree_on_thousands_of_histories(spark: SparkSessio
     correct = [a_history(seed) for seed in range(1000)]
     restless = [History(replace(h.manifest, quiescent=False, promises=()), h.events) for h in correct[:200]]
     wrong = [history for name in TAMPERINGS for history in tampered(name, 30)]
-    mixed = [broken(seed) for seed in range(1000)]
+    mixed = [mixed_up(seed) for seed in range(1000)]
     assert_equal_verdicts(spark, written([*correct, *restless, *wrong, *mixed, *by_hand()], tmp_path))

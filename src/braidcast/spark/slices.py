@@ -18,7 +18,10 @@ from braidcast.spark.logs import is_interruption
 from braidcast.spark.schemas import EVENTS, MESSAGE
 
 KEY = ("history", *MESSAGE)
-WALKED = ("multicast", "send", "receive", "persist", "restart", "crash", "reply", "collected", "sessions_expired")
+WALKED = (
+    "multicast", "send", "receive", "persist", "restart", "recovered", "crash", "reply", "collected",
+    "sessions_expired",
+)  # fmt: skip
 
 
 def is_delivery() -> Column:

@@ -24,7 +24,15 @@ from braidcast.spark.logs import deliveries, interruptions, logged, members, mul
 from braidcast.spark.order import judge_order
 from braidcast.spark.reading import Found, read_events, read_runs
 from braidcast.spark.schemas import MESSAGE, VERDICTS
-from braidcast.spark.scopes import Counts, applying, count_events, counts_of, needs_walk, scope_of
+from braidcast.spark.scopes import (
+    Counts,
+    applying,
+    count_events,
+    counts_of,
+    foreign_events,
+    needs_walk,
+    scope_of,
+)  # fmt: skip
 
 EXAMPLES_MAX: Final = 5
 SHOWN: Final = ("run", "group", "node", "expected", "seen")
@@ -120,11 +128,23 @@ class Verification:
         return frame.localCheckpoint()
 
     def _count(self) -> None:
-        rows = {row["history"]: row for row in count_events(self.events).collect()}
+        counts = self._keep(count_events(self.events))
+        for row in foreign_events(counts, self.runs).collect():
+            self._refuse(row["history"], row["run"], row["protocol"])
+        rows = {row["history"]: row for row in counts.collect()}
         for found in self.histories:
             if found.number not in rows:
                 raise HistoryError(f"{found.directory} holds no events: record the run again")
             self.counts[found.number] = counts_of(found.manifest, str(found.directory), rows[found.number])
+
+    def _refuse(self, history: int, run: str, protocol: str) -> None:
+        """Say whose events a history has beside its own."""
+        foreign = (F.col("run") != run) | (F.col("protocol") != protocol)
+        for other in self._of(self.events, [history]).where(foreign).select("run", "protocol").take(1):
+            where, theirs = self.histories[history].directory, f"{other[0]!r} of {other[1]}"
+            raise HistoryError(
+                f"{where} has events of run {theirs}, but its manifest is of {run!r} of {protocol}: restore it"
+            )
 
     def _find_logs(self) -> None:
         self.interrupted = any(counts.interruptions for counts in self.counts.values())
