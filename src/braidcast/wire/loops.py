@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import signal
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 try:
-    import uvloop
+    from uvloop import new_event_loop
 except ImportError:  # not on every platform; asyncio's own loop does, more slowly
-    uvloop = None  # type: ignore[assignment]
+    from asyncio import new_event_loop  # type: ignore[assignment]  # a platform has one of the two
 
 T = TypeVar("T")
-
-LOOP_FACTORY: Callable[[], asyncio.AbstractEventLoop] | None = None if uvloop is None else uvloop.new_event_loop
+INTERRUPTS = {signal.SIGINT, signal.SIGTERM}
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, on that loop."""
-    with asyncio.Runner(loop_factory=LOOP_FACTORY) as runner:
-        return runner.run(work)
+    """As `asyncio.run`, on that loop; whoever interrupts it at whatever moment leaves nothing open."""
+    loop: asyncio.AbstractEventLoop | None = None
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # or a loop that is being made would be nobody's
+        made = loop = new_event_loop()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
+        with asyncio.Runner(loop_factory=lambda: made) as runner:
+            return runner.run(work)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
+        work.close()
+        if loop is not None:
+            loop.close()
