@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 try:
-    from uvloop import new_event_loop
+    import uvloop
 except ImportError:  # not on every platform; asyncio's own loop does, more slowly
-    from asyncio import new_event_loop  # type: ignore[assignment]  # a platform has one of the two
+    uvloop = None  # type: ignore[assignment]
 
 T = TypeVar("T")
+new_event_loop: Callable[[], asyncio.AbstractEventLoop] = (uvloop or asyncio).new_event_loop
 INTERRUPTS = {signal.SIGINT, signal.SIGTERM}
 
 
