@@ -13,7 +13,7 @@ except ImportError:  # not on every platform; asyncio's own loop does, more slow
     uvloop = None  # type: ignore[assignment]
 
 T = TypeVar("T")
-new_event_loop: Callable[[], asyncio.AbstractEventLoop] = (uvloop or asyncio).new_event_loop
+new_event_loop: Callable[[], asyncio.AbstractEventLoop] = (asyncio if uvloop is None else uvloop).new_event_loop
 INTERRUPTS = {signal.SIGINT, signal.SIGTERM}
 
 
