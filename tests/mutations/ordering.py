@@ -345,14 +345,14 @@ ORDERING = [
         "34-share",
         "all_is_retried_at_once",
         "A leader retries everything that is stuck with one heartbeat, however large it is (decision 0012).",
-        (Edit(Ordering.retry_stuck, "if left <= 0:", "if False:"),),
+        (Edit(Ordering.retry_stuck, "if left <= 0 or not count:", "if not count:"),),
         killer=InScenario("large_messages_are_stuck"),
     ),
     Mutant(
         "34-large",
         "larger_than_the_share_is_never_retried",
         "A message that is larger than what may be retried with one heartbeat waits for ever.",
-        (Edit(Ordering.retry_stuck, "if left <= 0:", "if left < len(entry.body.payload):"),),
+        (Edit(Ordering.retry_stuck, "if left <= 0 or", "if left < len(entry.body.payload) or"),),
         killer=InScenario("large_messages_are_stuck"),
     ),
     Mutant(

@@ -147,10 +147,11 @@ def test_reconnection_to_a_destination_retries_with_the_next_heartbeat_1_4() -> 
         ((9, 4, 4, 1), [[1], [2, 3], [4]]),
         ((0, 0, 0, 0, 0), [[1, 2, 3, 4, 5]]),
         ((1, 1, 1, 1, 1, 1, 1, 1, 1), [[1, 2, 3, 4, 5, 6, 7, 8], [9]]),
+        ((0,) * 258, [[*range(1, 257)], [257, 258]]),
     ],
-    ids=["a share each", "one that is larger than a share", "nothing", "small ones"],
+    ids=["a share each", "one that is larger than a share", "nothing", "small ones", "many"],
 )
-def test_heartbeat_retries_four_chunks_of_payload_and_the_next_one_the_rest_decision_0012(
+def test_heartbeat_retries_four_chunks_of_payload_or_256_messages_and_the_next_one_the_rest_decision_0012(
     sizes: tuple[int, ...], beats: list[list[int]]
 ) -> None:
     bench = Bench(3, 3, chunk_bytes=2)

@@ -28,7 +28,8 @@ from braidcast.protocols.whitebox.messages import Accept, AcceptAck, Accepted, C
 BATCH_MESSAGES_MAX = 1 << 20
 GROUP_MASK = GROUPS_MAX - 1
 RETRY_CHUNKS = 4
-"""What may be retried with one heartbeat, in `chunk_bytes` of payload."""
+RETRIES_MAX = 256
+"""What may be retried with one heartbeat, in `chunk_bytes` of payload and in messages: each is some twenty of them."""
 
 
 class Ordering(Delivery):
@@ -293,15 +294,17 @@ class Ordering(Delivery):
     def retry_stuck(self) -> None:
         """Whatever has waited for too long; the heartbeat's jitter keeps leaders from retrying in step.
 
-        At most a few pieces' worth of bodies, the lowest timestamps first: a heartbeat must not wait behind everything
-        that is pending. The rest has its turn with the next heartbeats, since what was retried waits for longer.
+        At most so many messages and a few pieces' worth of bodies, the lowest timestamps first: a heartbeat must
+        not wait behind everything that is pending, or the next leader retries it all as well. The rest has its turn
+        with the next heartbeats, since what was retried waits for longer.
         """
-        now, left = self.out.now, RETRY_CHUNKS * self.options.chunk_bytes
+        now, left, count = self.out.now, RETRY_CHUNKS * self.options.chunk_bytes, RETRIES_MAX
         for entry in self.pending.in_order():
             if not entry.gts and now >= entry.retry_at and entry.body is not None:
-                if left <= 0:
+                if left <= 0 or not count:
                     return
                 left -= len(entry.body.payload)
+                count -= 1
                 self.retry(entry)
 
     def on_connected(self, sender: Pid, c: Connected) -> None:
