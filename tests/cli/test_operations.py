@@ -130,6 +130,7 @@ def test_what_cannot_be_done_is_said_in_one_line(tmp_path: Path, capsys: Capture
         (["backup", *where], "give --out FILE to write a backup, or --check FILE"),
         (["backup", *where, "g9", "--out", str(tmp_path / "x")], "has no group 'g9'"),
         (["backup", *where, "--out", str(tmp_path / "x")], "no replica of group g0 answers"),
+        (["backup", *where, "--out", str(tmp_path / "no")], "no is no backup, and is not replaced by one"),
         (["backup", "--check", str(tmp_path / "bad")], "is not whole; use another one"),
         (["restore", str(tmp_path / "bad"), *where], "is not whole; use another one"),
         (["restore", str(tmp_path / "none"), *where], "cannot be read: No such file"),

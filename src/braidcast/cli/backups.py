@@ -20,7 +20,7 @@ from braidcast.cli.clusters import cluster_argument, config_at, identity_argumen
 from braidcast.client.follower import Follower
 from braidcast.client.places import Place, link_to, place_of
 from braidcast.client.status import NodeStatus
-from braidcast.cluster.backup import BackedUp, BackupHead, BackupReader, BackupWriter, cut_of
+from braidcast.cluster.backup import BackedUp, BackupHead, BackupReader, BackupWriter, begins_as_backup, cut_of
 from braidcast.cluster.config import ClusterConfig
 from braidcast.cluster.restoring import above, check_restorable, restore
 from braidcast.core.errors import BraidcastError
@@ -105,6 +105,8 @@ def backup(
         found = BackupReader(file)
         return _show(found, found.check(), as_json)
     assert out is not None, "one of the two is given"
+    if out.exists() and out.stat().st_size and not begins_as_backup(out):
+        raise CannotBackUp(f"{out} is no backup, and is not replaced by one: name another file, or move it away")
     config = config_at(path, identity)
     numbers = sorted(config.group_number(name) for name in groups or [group.name for group in config.groups])
     run_client(_take(config, place_of(path, identity), list(dict.fromkeys(numbers)), out))

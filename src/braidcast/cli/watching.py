@@ -70,7 +70,7 @@ def status(
         if as_json:
             print_json({"nodes": {s.name: s.answer for s in found}, "silent": silent, "leaderless": leaderless})
         else:
-            _show(found, leaderless)
+            _show(found, leaderless, {group.name: not set(silent).isdisjoint(group.nodes) for group in config.groups})
         return 1 if silent or leaderless or waited_in_vain else 0
 
     return again(look, every_s, times, plain=as_json) if watch or times else look()
@@ -122,7 +122,7 @@ def _part() -> None:
         click.echo()
 
 
-def _show(found: Sequence[NodeStatus], leaderless: Sequence[str]) -> None:
+def _show(found: Sequence[NodeStatus], leaderless: Sequence[str], is_silent: Mapping[str, bool]) -> None:
     print_table(
         ("node", "address", "group", "role", "ballot", "under way", "delivered", "frontier", "behind", "trouble"),
         replica_rows(found),
@@ -131,7 +131,8 @@ def _show(found: Sequence[NodeStatus], leaderless: Sequence[str]) -> None:
         click.echo()
         print_table(("node", "up for", "log", "room", "commits", "clients", "refused", "peers have not taken"), rows)
     for name in leaderless:
-        click.echo(f"group {name} has no leader")
+        among = " among the nodes that answer" if is_silent[name] else ""
+        click.echo(f"group {name} has no leader{among}")
 
 
 def replica_rows(found: Sequence[NodeStatus]) -> list[tuple[str, ...]]:

@@ -150,6 +150,12 @@ def is_backup(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
+def begins_as_backup(path: Path) -> bool:
+    """Whether a file was written as a backup, whatever became of it."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 class BackupReader:
     """A backup; what is read of it is checked as far as one frame tells, and by `check` as a whole."""
 
