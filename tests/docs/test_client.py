@@ -57,6 +57,7 @@ def test_examples_run_one_after_the_other(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_client_of_the_readme_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "braidcast-data").symlink_to(folder)  # as `braidcast up` would have made it
     monkeypatch.chdir(folder)
     (code,) = [block for block in blocks(README, "python") if "Client.connect" in block]
     asyncio.run(run_ready([code], {}))
